@@ -19,6 +19,7 @@ mod published;
 mod run_ends;
 mod text;
 mod tree;
+mod type_names;
 
 use std::path::Path;
 
@@ -63,6 +64,7 @@ static CHECKS: &[(&str, Check)] = &[
     ("modules say what belongs in them", modules::documented),
     ("files are small", modules::small),
     ("names say what a module is", modules::named),
+    ("few types have the same name", type_names::check),
     ("doc comments stand alone", doc_comments::check),
     ("unsafe, starting processes and writing files stay in their crates", confined::check),
     ("fields of a case are read by typed functions", lookups::check),

@@ -22,7 +22,7 @@ use record::{About, Case, CaseLine, Plan};
 use serde_json::{Map, Value};
 
 use declared::BESIDE_S;
-use fields::{Activity, Beside, Fields};
+use fields::{Activity, Beside, InterferenceFields};
 
 /// The benchmark `interference`.
 pub(crate) struct InterferenceBenchmark;
@@ -33,7 +33,7 @@ impl Benchmark for InterferenceBenchmark {
     }
 
     fn memory(&self, case: &Case) -> u64 {
-        let Ok(fields) = Fields::of(case) else { return 0 };
+        let Ok(fields) = InterferenceFields::of(case) else { return 0 };
         let own = Some(fields.activity);
         [own, fields.beside.activity()]
             .into_iter()
@@ -48,16 +48,17 @@ impl Benchmark for InterferenceBenchmark {
 
     fn cores_wanted(&self, case: &Case) -> usize {
         let alone = contract::cores_wanted(case.ranks(), &case.world);
-        let has_more = Fields::of(case).is_ok_and(|fields| fields.beside.activity().is_some());
+        let has_more = InterferenceFields::of(case).is_ok_and(|fields| fields.beside.activity().is_some());
         alone + if has_more { case.ranks() as usize } else { 0 }
     }
 
     fn trial_cost(&self, case: &Case) -> TrialCost {
-        Fields::of(case).map_or_else(|_| TrialCost::default(), |fields| cost::here(&fields, self.cores_wanted(case)))
+        InterferenceFields::of(case)
+            .map_or_else(|_| TrialCost::default(), |fields| cost::here(&fields, self.cores_wanted(case)))
     }
 
     fn prepare(&self, case: &Case, context: &mut RankContext) -> Result<Box<dyn Prepared>, Failure> {
-        let fields = Fields::of(case)?;
+        let fields = InterferenceFields::of(case)?;
         pair::prepare(case, &fields, context)
     }
 
@@ -71,7 +72,7 @@ impl Benchmark for InterferenceBenchmark {
 
     /// A pair of which one did not run says nothing of the pair.
     fn fault(&self, case: &Case, trials: &[Trial]) -> Option<String> {
-        let beside = Fields::of(case).ok()?.beside;
+        let beside = InterferenceFields::of(case).ok()?.beside;
         let name = beside.activity().map(|_| beside)?;
         let idle = trials.iter().filter(|trial| !alongside::ran_everywhere(trial)).count();
         (idle > 0).then(|| format!("in {idle} of {} trials a rank ran no `{name}` during the calls", trials.len()))

@@ -8,11 +8,11 @@ use terms::{BufferKind, Collective};
 
 use super::loops::{Manner, exchange, has_stores_past_caches, sum};
 use super::parameters::Parameters;
-use super::streams::{Act, Pass, Passes, Side, StreamStart, passes, share_of};
+use super::streams::{Act, BufferSide, Passes, StreamPass, StreamStart, passes, share_of};
 
 /// How a variant goes through the streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum StreamOrder {
     /// A loop; `to_and_fro`: every second time from the last block to the first.
     Loop { past_caches: bool, to_and_fro: bool },
     /// The C library's copy.
@@ -23,7 +23,7 @@ pub(super) enum Way {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Variant {
     pub(super) name: String,
-    pub(super) way: Way,
+    pub(super) way: StreamOrder,
 }
 
 /// The variants of a case: the same on every rank, because they follow from the parameters and from what all ranks' memory
@@ -40,18 +40,18 @@ pub(super) fn variants(parameters: &Parameters, peers: bool) -> Vec<Variant> {
     let aligned =
         || ranks.clone().all(|rank| passes(parameters, rank, peers).passes.iter().all(|p| lies_alike(parameters, p)));
     let past_caches = has_stores_past_caches() && written_apart && aligned();
-    let mut ways = vec![("plain", Way::Loop { past_caches: false, to_and_fro: false })];
+    let mut ways = vec![("plain", StreamOrder::Loop { past_caches: false, to_and_fro: false })];
     if reduces {
-        ways.push(("to and fro", Way::Loop { past_caches: false, to_and_fro: true }));
+        ways.push(("to and fro", StreamOrder::Loop { past_caches: false, to_and_fro: true }));
     }
     if past_caches {
-        ways.push(("past caches", Way::Loop { past_caches: true, to_and_fro: false }));
+        ways.push(("past caches", StreamOrder::Loop { past_caches: true, to_and_fro: false }));
         if reduces {
-            ways.push(("past caches to and fro", Way::Loop { past_caches: true, to_and_fro: true }));
+            ways.push(("past caches to and fro", StreamOrder::Loop { past_caches: true, to_and_fro: true }));
         }
     }
     if !reduces && !exchanges {
-        ways.push(("copy", Way::Copy));
+        ways.push(("copy", StreamOrder::Copy));
     }
     let buffers = if peers { " (peers' buffers)" } else { " (own buffers)" };
     ways.into_iter().map(|(name, way)| Variant { name: format!("{name}{buffers}"), way }).collect()
@@ -59,7 +59,7 @@ pub(super) fn variants(parameters: &Parameters, peers: bool) -> Vec<Variant> {
 
 /// Whether a pass's destinations begin alike on lines, and at a word where words are summed. Regions and their copies begin
 /// lines.
-fn lies_alike(parameters: &Parameters, pass: &Pass) -> bool {
+fn lies_alike(parameters: &Parameters, pass: &StreamPass) -> bool {
     let offset = |place: &StreamStart| parameters.place(*place).offset % 64;
     let word = if pass.from.len() == 1 { 1 } else { size_of::<u32>() };
     let first = pass.to.first().map_or(0, offset);
@@ -70,13 +70,13 @@ fn lies_alike(parameters: &Parameters, pass: &Pass) -> bool {
 #[derive(Debug)]
 struct Resolved {
     act: Act,
-    from: Vec<Stream>,
-    to: Vec<Stream>,
+    from: Vec<BareStream>,
+    to: Vec<BareStream>,
     len: usize,
 }
 
 /// First byte, and bytes from a copy of the buffer to the next.
-type Stream = (*mut u8, usize);
+type BareStream = (*mut u8, usize);
 
 /// The bare traffic of a rank.
 #[derive(Debug)]
@@ -124,11 +124,11 @@ impl Bare {
         let views = views.unwrap_or_else(|| (0..parameters.ranks).map(|_| regions.map(Clone::clone)).collect());
         let stream = |place: &StreamStart| {
             let spot = parameters.place(*place);
-            let region = usize::from(spot.region == Side::Output);
+            let region = usize::from(spot.region == BufferSide::Output);
             (views[spot.rank as usize][region].base().wrapping_add(spot.offset), steps[region])
         };
         let Passes { passes, moved } = passes(parameters, rank, peers);
-        let resolve = |pass: &Pass| Resolved {
+        let resolve = |pass: &StreamPass| Resolved {
             act: pass.act,
             from: pass.from.iter().map(stream).collect(),
             to: pass.to.iter().map(stream).collect(),
@@ -157,11 +157,11 @@ impl Bare {
             return None;
         }
         let manner = match *way {
-            Way::Loop { past_caches, to_and_fro } => {
+            StreamOrder::Loop { past_caches, to_and_fro } => {
                 self.down ^= to_and_fro;
                 Manner { past_caches, down: to_and_fro && self.down }
             }
-            Way::Copy => Manner::default(),
+            StreamOrder::Copy => Manner::default(),
         };
         for pass in passes {
             from.clear();
@@ -173,12 +173,12 @@ impl Bare {
             unsafe {
                 match (pass.act, way) {
                     (Act::Exchange, _) => exchange(from[0].cast_mut(), to[0], pass.len),
-                    (Act::Sum, Way::Copy) => {
+                    (Act::Sum, StreamOrder::Copy) => {
                         for to in to.iter().filter(|to| to.cast_const() != from[0]) {
                             std::ptr::copy_nonoverlapping(from[0], *to, pass.len);
                         }
                     }
-                    (Act::Sum, Way::Loop { .. }) => sum(from, to, pass.len, manner),
+                    (Act::Sum, StreamOrder::Loop { .. }) => sum(from, to, pass.len, manner),
                 }
             }
         }

@@ -122,8 +122,7 @@ mod tests {
     use contract::{Benchmark, Spread};
 
     fn cases(fields: &[(&str, &str)]) -> Result<Vec<Case>, String> {
-        let fields: Vec<_> = fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        let plan = record::plan::from_flags(CollectiveBenchmark.about(), &fields, &[]);
+        let plan = record::plan::from_flags(CollectiveBenchmark.about(), fields, &[]);
         plan.map(|plan| plan.cases).map_err(|errors| errors.to_string())
     }
 

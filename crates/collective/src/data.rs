@@ -6,7 +6,7 @@ use terms::{Collective, Dtype, Reduce};
 use super::number::Number;
 use super::pattern::Pattern;
 use super::random::Random;
-use super::table::Table;
+use super::table::PeriodTable;
 
 terms::named! {
     /// What inputs are.
@@ -20,12 +20,12 @@ terms::named! {
 
 /// The inputs of a case.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Source {
+pub(super) enum InputSource {
     Exact(Pattern),
     Random(Random),
 }
 
-impl Source {
+impl InputSource {
     /// None where there is no result to check against.
     pub(super) fn new(
         data: Data,
@@ -42,7 +42,7 @@ impl Source {
     }
 
     /// The inputs of `rank`, as a table.
-    pub(super) fn inputs(&self, rank: u32) -> Table {
+    pub(super) fn inputs(&self, rank: u32) -> PeriodTable {
         match self {
             Self::Exact(pattern) => pattern.inputs(rank),
             Self::Random(random) => random.inputs(rank),

@@ -6,7 +6,7 @@ use terms::{
 };
 
 use super::data::Data;
-use super::groups::Groups;
+use super::groups::RankGroups;
 use contract::fields::{ANY_BACKEND, CHAIN_MODE, COMPUTE_S, DEVICES, MOST_MODELLED, RANKS, SEED, groups, setting};
 
 /// A parameter. Its name is that of its member.
@@ -141,6 +141,6 @@ record::fields! {
 impl Fields {
     /// How many ranks make one call: those of a group, where they are in groups.
     pub(super) fn ranks_of_a_call(&self) -> u32 {
-        Groups::of_fields(self).ok().flatten().map_or(self.ranks, |groups| groups.size())
+        RankGroups::of_fields(self).ok().flatten().map_or(self.ranks, |groups| groups.size())
     }
 }

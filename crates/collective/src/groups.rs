@@ -78,9 +78,9 @@ impl Rule {
 
 /// The ranks of each group, ascending; groups in the order of their first ranks. All have equally many.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Groups(Vec<Vec<u32>>);
+pub(super) struct RankGroups(Vec<Vec<u32>>);
 
-impl Groups {
+impl RankGroups {
     fn new(rule: Rule, ranks: u32) -> Result<Self, String> {
         let mut groups: Vec<(u32, Vec<u32>)> = Vec::new();
         for rank in 0..ranks {
@@ -144,7 +144,7 @@ impl Groups {
 /// Spells the rule in one way, and refuses what has no groups.
 pub(super) fn resolve(case: &mut Case) -> Result<(), FieldError> {
     let fields = Fields::of(case)?;
-    let Some(groups) = Groups::of_fields(&fields)? else {
+    let Some(groups) = RankGroups::of_fields(&fields)? else {
         return match fields.alone {
             None => Ok(()),
             Some(_) => {
@@ -185,7 +185,7 @@ pub(super) fn complete(plan: &mut Plan, about: &About) {
         // A job's groups run as in the job: what they cost each other is another question.
         let asks = |fields: &Fields| is_own && fields.alone.is_none() && fields.trace_calls.is_none();
         let fields = Fields::of(&case).ok().filter(asks);
-        let groups = fields.and_then(|fields| Groups::of_fields(&fields).ok().flatten());
+        let groups = fields.and_then(|fields| RankGroups::of_fields(&fields).ok().flatten());
         let alone = (0..groups.map_or(0, |groups| groups.count())).map(|group| {
             let mut alone = case.clone();
             alone.parameters.insert(ALONE.to_owned(), Value::from(group));
@@ -207,7 +207,7 @@ mod tests {
 
     fn groups(rule: &str, ranks: u32) -> Result<Vec<Vec<u32>>, String> {
         let rule: Rule = rule.parse().map_err(|()| "not a rule".to_owned())?;
-        Groups::new(rule, ranks).map(|groups| groups.0)
+        RankGroups::new(rule, ranks).map(|groups| groups.0)
     }
 
     #[test]
@@ -221,7 +221,7 @@ mod tests {
         }
         let rule: Rule = "MOD 8".parse().unwrap();
         assert_eq!(rule.to_string(), "mod 8");
-        let eight = Groups::new(rule, 64).unwrap();
+        let eight = RankGroups::new(rule, 64).unwrap();
         assert_eq!((eight.count(), eight.size(), eight.place(17)), (8, 8, Some((1, 2))));
     }
 
@@ -243,7 +243,7 @@ mod tests {
 
     #[test]
     fn each_group_also_runs_alone_and_once() {
-        let flags = [("groups", "MOD 2"), ("ranks", "4"), ("bytes", "1KiB")].map(|(a, b)| (a.to_owned(), b.to_owned()));
+        let flags = [("groups", "MOD 2"), ("ranks", "4"), ("bytes", "1KiB")];
         let mut plan = record::plan::from_flags(&ABOUT, &flags, &[]).unwrap();
         complete(&mut plan, &ABOUT);
         let alone = |case: &Case| case.parameters.get(ALONE).and_then(Value::as_u64);
@@ -251,14 +251,11 @@ mod tests {
         assert!(plan.cases.iter().all(|case| case.parameters.get(GROUPS) == Some(&Value::from("mod 2"))));
         complete(&mut plan, &ABOUT);
         assert_eq!(plan.cases.len(), 3, "a plan that is read again has them");
-        let of_job = [&flags[..], &[("trace_calls".to_owned(), "3".to_owned())]].concat();
+        let of_job = [&flags[..], &[("trace_calls", "3")]].concat();
         let mut of_job = record::plan::from_flags(&ABOUT, &of_job, &[]).unwrap();
         complete(&mut of_job, &ABOUT);
         assert_eq!(of_job.cases.len(), 1, "the groups of a traced job run at once only");
-        let refused = |flags: &[(&str, &str)]| {
-            let flags: Vec<(String, String)> = flags.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect();
-            record::plan::from_flags(&ABOUT, &flags, &[]).unwrap_err().to_string()
-        };
+        let refused = |flags: &[(&str, &str)]| record::plan::from_flags(&ABOUT, flags, &[]).unwrap_err().to_string();
         for (flags, why) in [
             (&[("alone", "0")][..], "selects one of several groups"),
             (&[("groups", "mod 2"), ("ranks", "4"), ("alone", "2")], "there are 2 groups"),

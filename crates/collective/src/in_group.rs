@@ -4,7 +4,7 @@ use comm::Communicator;
 use contract::{Prepared, RankContext, Work, failure};
 use measure::{Failure, WrongReport};
 
-use super::groups::Groups;
+use super::groups::RankGroups;
 use super::parameters::Parameters;
 use super::prepared;
 
@@ -24,7 +24,7 @@ struct InGroup {
 /// Allocates and fills, in the communicator of the rank's group. Collective over the world.
 pub(super) fn prepare(
     parameters: Parameters,
-    groups: &Groups,
+    groups: &RankGroups,
     context: &mut RankContext,
 ) -> Result<Box<dyn Prepared>, Failure> {
     let lost = || Failure::new(format!("rank {} is in no group", context.rank));

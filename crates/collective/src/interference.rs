@@ -9,11 +9,11 @@ use serde_json::{Map, Value};
 use terms::{Bytes, Seconds};
 
 use super::declared::{ALONE_GBS, AT_ONCE_GBS, BUSBW_GBS, BY_GROUP, GroupTimes, INTERFERENCE, Interference};
-use super::groups::{ALONE, Groups};
+use super::groups::{ALONE, RankGroups};
 use super::parameters::Parameters;
 
 /// The metrics of a case in which all groups run at once.
-pub(super) fn times(parameters: &Parameters, groups: &Groups, trials: &[Trial]) -> Map<String, Value> {
+pub(super) fn times(parameters: &Parameters, groups: &RankGroups, trials: &[Trial]) -> Map<String, Value> {
     let of_group = |members: &Vec<u32>| {
         let medians: Vec<f64> = trials.iter().filter_map(|trial| of_trial(trial, members)).collect();
         let time_s = (!medians.is_empty()).then(|| stats::median(&medians))?;
@@ -90,8 +90,7 @@ mod tests {
     }
 
     fn line(flags: &[(&str, &str)], medians: &[f64]) -> CaseLine {
-        let flags: Vec<(String, String)> = flags.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect();
-        let plan = record::plan::from_flags(&super::super::about::ABOUT, &flags, &[]).unwrap();
+        let plan = record::plan::from_flags(&super::super::about::ABOUT, flags, &[]).unwrap();
         let time = record::TimeSummary { median: stats::median(medians), ..record::TimeSummary::default() };
         CaseLine {
             trial_round: (0..medians.len() as u32).collect(),
@@ -110,7 +109,7 @@ mod tests {
         }))
         .unwrap();
         let parameters = Parameters::from_case(&case).unwrap();
-        let groups = Groups::of_fields(&super::super::fields::Fields::of(&case).unwrap()).unwrap().unwrap();
+        let groups = RankGroups::of_fields(&super::super::fields::Fields::of(&case).unwrap()).unwrap().unwrap();
         let trials = [trial(0, [2000, 400, 1000, 600]), trial(1, [2000, 400, 1000, 800])];
         let metrics = times(&parameters, &groups, &trials);
         let found: Vec<GroupTimes> = serde_json::from_value(metrics["by_group"].clone()).unwrap();

@@ -6,7 +6,7 @@ use contract::runtime::{is_on_gpus, is_pytorch};
 use record::Case;
 use terms::{BufferKind, Collective, FieldError, Reduce, Registration};
 
-use super::data::Source;
+use super::data::InputSource;
 use super::fields::Fields;
 
 /// Refuses what cannot be. After the operation's own fields are settled.
@@ -88,7 +88,7 @@ fn check_group(fields: &Fields) -> Result<(), FieldError> {
 fn check_sums(fields: &Fields, count: u32) -> Result<(), FieldError> {
     let (ranks, in_place) = (fields.ranks_of_a_call(), fields.in_place.unwrap_or(false));
     let reduce = fields.reduce.unwrap_or(Reduce::Sum);
-    let source = Source::new(fields.data, (fields.op, reduce), fields.dtype, ranks, in_place, 1);
+    let source = InputSource::new(fields.data, (fields.op, reduce), fields.dtype, ranks, in_place, 1);
     let exact = source.map_or(1, |source| source.max_calls());
     if u64::from(count) <= exact {
         return Ok(());

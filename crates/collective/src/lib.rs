@@ -53,7 +53,7 @@ pub use word::Word;
 
 use declared::{ALGBW_GBS, BUSBW_GBS, COUNT, LIMIT_BUSBW_GBS, LIMIT_SHARE};
 use fields::Fields;
-use groups::Groups;
+use groups::RankGroups;
 use parameters::Parameters;
 
 /// Bytes of the host that calls on memory of GPUs go through, on all ranks.
@@ -126,13 +126,13 @@ impl Benchmark for CollectiveBenchmark {
         let fields = Fields::of(case).ok()?;
         let (op, bytes) = self.operation(case);
         // Groups may lie within hosts, and disturb each other where they do not.
-        let is_whole = Groups::of_fields(&fields).ok()?.is_none();
+        let is_whole = RankGroups::of_fields(&fields).ok()?.is_none();
         is_whole.then(|| between_hosts::bytes(op, bytes, hosts)).flatten()
     }
 
     fn prepare(&self, case: &Case, rank: &mut RankContext) -> Result<Box<dyn Prepared>, Failure> {
         let parameters = Parameters::from_case(case)?;
-        match Groups::of_fields(&Fields::of(case)?)? {
+        match RankGroups::of_fields(&Fields::of(case)?)? {
             Some(groups) => in_group::prepare(parameters, &groups, rank),
             None => prepared::prepare(parameters, rank),
         }
@@ -183,7 +183,7 @@ impl Benchmark for CollectiveBenchmark {
             LIMIT_SHARE.put(&mut metrics, share);
             LIMIT_BUSBW_GBS.put(&mut metrics, busbw.filter(|_| share > 0.0).map(|busbw| busbw / share));
         }
-        let groups = Fields::of(case).ok().and_then(|fields| Groups::of_fields(&fields).ok().flatten());
+        let groups = Fields::of(case).ok().and_then(|fields| RankGroups::of_fields(&fields).ok().flatten());
         if let Some(groups) = groups.filter(|_| parameters.alone.is_none()) {
             metrics.extend(interference::times(&parameters, &groups, measured.trials));
         }

@@ -3,6 +3,8 @@
 //!
 //! Words are added as integers, whatever they mean: an addition then takes the same time for every value.
 
+use device::swap_blocks;
+
 /// Bytes of a block: what a loop holds in registers at a time.
 const BLOCK: usize = 128;
 
@@ -73,7 +75,7 @@ pub(crate) unsafe fn exchange(a: *mut u8, b: *mut u8, len: usize) {
         return unsafe { exchange_avx2(a, b, len) };
     }
     // SAFETY: the caller's promise.
-    unsafe { exchange_blocks(a, b, len) }
+    unsafe { swap_blocks::<BLOCK>(a, b, len) }
 }
 
 macro_rules! instance {
@@ -176,26 +178,7 @@ pub(crate) fn misaligned(place: *const u8) -> usize {
 #[target_feature(enable = "avx2")]
 unsafe fn exchange_avx2(a: *mut u8, b: *mut u8, len: usize) {
     // SAFETY: the caller's promise.
-    unsafe { exchange_blocks(a, b, len) }
-}
-
-/// # Safety
-/// As [`exchange`].
-#[inline(always)]
-unsafe fn exchange_blocks(a: *mut u8, b: *mut u8, len: usize) {
-    let blocks = len / BLOCK;
-    for i in 0..blocks {
-        // SAFETY: block i lies inside the ranges.
-        unsafe {
-            let (a, b) = (a.cast::<[u8; BLOCK]>().add(i), b.cast::<[u8; BLOCK]>().add(i));
-            let (x, y) = (a.read_unaligned(), b.read_unaligned());
-            a.write_unaligned(y);
-            b.write_unaligned(x);
-        }
-    }
-    let done = blocks * BLOCK;
-    // SAFETY: what remains of both ranges.
-    unsafe { std::ptr::swap_nonoverlapping(a.add(done), b.add(done), len - done) };
+    unsafe { swap_blocks::<BLOCK>(a, b, len) }
 }
 
 /// Stores of a block past the caches, to a place at the beginning of a line.

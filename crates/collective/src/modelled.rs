@@ -9,12 +9,12 @@ use contract::{Modelled, Work};
 use measure::{Failure, WrongReport};
 use terms::{Collective, Dtype};
 
-use super::data::Source;
+use super::data::InputSource;
 use super::number::Number;
 use super::parameters::Parameters;
 use super::pattern::PERIOD;
 use super::prepared::work_of;
-use super::random::Bounds;
+use super::random::ReducedBounds;
 use super::segments::{Moves, TOLD, compare_bytes};
 use super::uneven;
 
@@ -30,7 +30,7 @@ const MOST_LOOKS: u64 = 1 << 28;
 /// See the module's documentation.
 pub(super) struct ModelledCollective {
     ranks: u32,
-    source: Source,
+    source: InputSource,
     operation: Operation,
     work: Work,
     /// The checked call: the same operation, of fewer elements where those are too many.
@@ -117,7 +117,7 @@ impl ModelledCollective {
 
     /// What every reduction leaves, from its first element on; None where that is known within bounds.
     fn result(&self) -> Option<Vec<u8>> {
-        let Source::Exact(pattern) = self.source else { return None };
+        let InputSource::Exact(pattern) = self.source else { return None };
         let Operation { count, dtype, .. } = self.checked;
         let mut result = vec![0; (count * dtype.bytes()) as usize];
         fill(dtype, 0, |index| pattern.result(index), &mut result, &mut Vec::new());
@@ -147,7 +147,7 @@ impl ModelledCollective {
 enum Expected<'a> {
     Moved(&'a dyn Fn(u32, u64, &mut [u8]), Vec<u8>),
     Reduced(Vec<u8>),
-    Bounded(Bounds),
+    Bounded(ReducedBounds),
 }
 
 impl Modelled for ModelledCollective {
@@ -172,7 +172,7 @@ impl Modelled for ModelledCollective {
         let alone = Alone::new(&self.checked, self.ranks, &inputs);
         let mut expected = match (self.checked.op.reduces(), self.source, self.result()) {
             (false, ..) => Expected::Moved(&inputs, Vec::new()),
-            (true, Source::Random(random), _) => Expected::Bounded(Bounds::new(random)),
+            (true, InputSource::Random(random), _) => Expected::Bounded(ReducedBounds::new(random)),
             (true, _, result) => Expected::Reduced(result.unwrap_or_default()),
         };
         let mut report = WrongReport::default();
@@ -225,8 +225,7 @@ mod tests {
     const MOST: u64 = 1 << 16;
 
     fn modelled(fields: &[(&str, &str)]) -> ModelledCollective {
-        let fields: Vec<_> = [("backend", "sim")].iter().chain(fields).collect();
-        let fields: Vec<_> = fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let fields: Vec<_> = [("backend", "sim")].iter().chain(fields).copied().collect();
         let plan = record::plan::from_flags(CollectiveBenchmark.about(), &fields, &[]).unwrap();
         within(&Parameters::from_case(&plan.cases[0]).unwrap(), MOST).unwrap()
     }

@@ -5,9 +5,9 @@ use measure::Failure;
 use record::Case;
 use terms::{BufferKind, Collective, Direction, Dtype, Reduce, Registration, Space};
 
-use super::data::{Data, Source};
+use super::data::{Data, InputSource};
 use super::fields::Fields;
-use super::streams::{Side, StreamStart};
+use super::streams::{BufferSide, StreamStart};
 use super::{torch, uneven};
 
 /// A case's parameters, read once.
@@ -73,7 +73,7 @@ impl Together {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Spot {
     pub(super) rank: u32,
-    pub(super) region: Side,
+    pub(super) region: BufferSide,
     pub(super) offset: usize,
 }
 
@@ -117,9 +117,9 @@ impl Parameters {
     }
 
     /// What inputs are made of; None where there is no result to check against.
-    pub(super) fn source(&self) -> Option<Source> {
+    pub(super) fn source(&self) -> Option<InputSource> {
         let Self { op, reduce, data, dtype, ranks, in_place, seed, .. } = *self;
-        Source::new(data, (op, reduce), dtype, ranks, in_place, seed)
+        InputSource::new(data, (op, reduce), dtype, ranks, in_place, seed)
     }
 
     /// S in elements.
@@ -173,9 +173,9 @@ impl Parameters {
     pub(super) fn place(&self, place: StreamStart) -> Spot {
         let (input, output) = self.begins(place.rank);
         let (region, begin) = match place.side {
-            Side::Input => (Side::Input, input),
-            Side::Output if self.in_place => (Side::Input, output),
-            Side::Output => (Side::Output, output),
+            BufferSide::Input => (BufferSide::Input, input),
+            BufferSide::Output if self.in_place => (BufferSide::Input, output),
+            BufferSide::Output => (BufferSide::Output, output),
         };
         Spot { rank: place.rank, region, offset: begin + place.offset }
     }

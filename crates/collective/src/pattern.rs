@@ -16,7 +16,7 @@ use terms::{Collective, Dtype, DtypeKind, Reduce, splitmix64};
 
 use super::number::Number;
 use super::share::Share;
-use super::table::{Numbers, Table};
+use super::table::{Numbers, PeriodTable};
 
 /// Elements after which a pattern repeats: prime, so that no power-of-two displacement maps it to itself.
 pub(crate) const PERIOD: usize = 8191;
@@ -280,9 +280,9 @@ impl Pattern {
     }
 
     /// The inputs of `rank`, as a table.
-    pub(crate) fn inputs(&self, rank: u32) -> Table {
+    pub(crate) fn inputs(&self, rank: u32) -> PeriodTable {
         let pattern = *self;
-        Table::new(self.dtype, move |index| pattern.input(rank, index))
+        PeriodTable::new(self.dtype, move |index| pattern.input(rank, index))
     }
 
     /// What one call of a reduction leaves at each element. An element takes a step for each rank, so a caller that asks for
@@ -293,9 +293,9 @@ impl Pattern {
     }
 
     /// What a reduction leaves at each element after `calls` calls, on `own` rank, where one call leaves `once`.
-    pub(crate) fn reduced(&self, once: &Arc<Numbers>, calls: u64, own: u32) -> Table {
+    pub(crate) fn reduced(&self, once: &Arc<Numbers>, calls: u64, own: u32) -> PeriodTable {
         let (pattern, once) = (*self, once.clone());
-        Table::new(self.dtype, move |index| pattern.after(once.at(index), index, calls, own))
+        PeriodTable::new(self.dtype, move |index| pattern.after(once.at(index), index, calls, own))
     }
 
     /// What `calls` calls of a reduction leave at element `index` on `own` rank, where one call leaves `once`.

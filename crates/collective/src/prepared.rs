@@ -12,14 +12,14 @@ use serde_json::{Map, Value};
 use terms::{BufferKind, Collective, Reduce, Space};
 
 use super::bare::Bare;
-use super::data::Source;
+use super::data::InputSource;
 use super::parameters::{Parameters, Together};
 use super::pattern::PERIOD;
-use super::random::Bounds;
+use super::random::ReducedBounds;
 use super::segments::{Moves, Segment, compare, fill, poison, read};
 use super::streams::share_of;
-use super::table::{Numbers, Table};
-use super::watch::Watch;
+use super::table::{Numbers, PeriodTable};
+use super::watch::ResultWatch;
 
 /// Elements that a refill displaces the inputs by. Prime to the period, so that no two refills in a row of thousands
 /// give the same; not near a power of two, which blocks often are.
@@ -39,12 +39,12 @@ struct PreparedCollective {
     _registered: Vec<Box<dyn Any>>,
     parameters: Parameters,
     rank: u32,
-    source: Source,
+    source: InputSource,
     call: Call,
     /// What the input holds before the first call; empty for ranks that give nothing.
     inputs: Vec<Segment>,
     /// Tables of all ranks' inputs, for operations that move data; empty for those that reduce.
-    tables: Vec<Arc<Table>>,
+    tables: Vec<Arc<PeriodTable>>,
     /// Elements that every table is displaced by now: each refill displaces all ranks' inputs alike, so that what a call
     /// left before it is not right after it. All ranks refill in the same places.
     shift: u64,
@@ -52,7 +52,7 @@ struct PreparedCollective {
     bare: Bare,
     results: Results,
     /// Where bits of results are compared.
-    watch: Option<Watch>,
+    watch: Option<ResultWatch>,
     /// Whether the limit's loop has left its own bytes in the buffers since the last refill.
     is_overwritten: bool,
     /// Why the buffers could not be filled.
@@ -65,16 +65,16 @@ enum Results {
         /// What one call leaves.
         once: Arc<Numbers>,
         /// What so many calls leave: comparisons in the middle ask for the same again and again.
-        reduced: Option<(u64, Arc<Table>)>,
+        reduced: Option<(u64, Arc<PeriodTable>)>,
     },
-    Bounded(Bounds),
+    Bounded(ReducedBounds),
 }
 
 impl Results {
-    fn new(source: &Source) -> Self {
+    fn new(source: &InputSource) -> Self {
         match source {
-            Source::Exact(pattern) => Self::Exact { once: pattern.once(), reduced: None },
-            Source::Random(random) => Self::Bounded(Bounds::new(*random)),
+            InputSource::Exact(pattern) => Self::Exact { once: pattern.once(), reduced: None },
+            InputSource::Random(random) => Self::Bounded(ReducedBounds::new(*random)),
         }
     }
 }
@@ -150,7 +150,7 @@ pub(super) fn prepare(parameters: Parameters, context: &mut RankContext) -> Resu
     let mut prepared = PreparedCollective {
         graph: None,
         _registered: registered,
-        watch: parameters.reproducible.then(|| Watch::new(&parameters, context)).transpose()?,
+        watch: parameters.reproducible.then(|| ResultWatch::new(&parameters, context)).transpose()?,
         parameters,
         rank,
         source,
@@ -189,7 +189,7 @@ fn register(
 }
 
 /// Every rank's input for operations that move data (any of it may arrive here); only this rank's for reductions.
-fn input_tables(source: &Source, parameters: &Parameters, rank: u32) -> Vec<Arc<Table>> {
+fn input_tables(source: &InputSource, parameters: &Parameters, rank: u32) -> Vec<Arc<PeriodTable>> {
     let ranks = if parameters.op.reduces() { rank..rank + 1 } else { 0..parameters.ranks };
     ranks.map(|rank| Arc::new(source.inputs(rank))).collect()
 }
@@ -220,8 +220,8 @@ fn allocate(parameters: &Parameters, context: &mut RankContext) -> Result<(Slice
 
 impl PreparedCollective {
     /// What a reduction leaves at each element after `calls` calls; None where it is known within a bound only.
-    fn reduced(&mut self, calls: u64) -> Option<Arc<Table>> {
-        let (Source::Exact(pattern), Results::Exact { once, reduced }) = (self.source, &mut self.results) else {
+    fn reduced(&mut self, calls: u64) -> Option<Arc<PeriodTable>> {
+        let (InputSource::Exact(pattern), Results::Exact { once, reduced }) = (self.source, &mut self.results) else {
             return None;
         };
         // Only sums in place differ from call to call.
@@ -319,7 +319,7 @@ impl PreparedCollective {
     /// Makes a few calls from the same inputs, and compares the bits of their results. Nothing where that is not wanted.
     /// Collective.
     fn repeat(&mut self, comm: &mut dyn Communicator) -> Result<(), Failure> {
-        let Some(hook) = self.watch.as_ref().map(Watch::hook) else { return Ok(()) };
+        let Some(hook) = self.watch.as_ref().map(ResultWatch::hook) else { return Ok(()) };
         for _ in 0..REPEATS {
             self.refill();
             self.filled()?;
@@ -368,7 +368,7 @@ impl PreparedCollective {
 }
 
 /// Bytes and arithmetic of one call of a rank.
-pub(super) fn work_of(parameters: &Parameters, source: &Source, rank: u32) -> Work {
+pub(super) fn work_of(parameters: &Parameters, source: &InputSource, rank: u32) -> Work {
     let Parameters { op, dtype, reduce, ranks, touch, .. } = *parameters;
     let (share, copies) = (share_of(parameters, rank), parameters.copies());
     // n - 1 additions an element that this rank reduces; min and max count as one each.

@@ -26,7 +26,7 @@ use terms::{Collective, Dtype, Reduce, splitmix64};
 use super::number::{Number, show};
 use super::pattern::PERIOD;
 use super::segments::{TOLD, read};
-use super::table::Table;
+use super::table::PeriodTable;
 
 /// The unit roundoff of f64, in which results are computed for comparison.
 const OURS: f64 = f64::EPSILON / 2.0;
@@ -122,9 +122,9 @@ impl Random {
     }
 
     /// The inputs of `rank`, as a table.
-    pub(crate) fn inputs(&self, rank: u32) -> Table {
+    pub(crate) fn inputs(&self, rank: u32) -> PeriodTable {
         let random = *self;
-        Table::new(self.dtype, move |index| Number::Float(random.value(rank, index)))
+        PeriodTable::new(self.dtype, move |index| Number::Float(random.value(rank, index)))
     }
 
     /// Whether each call adds up what the one before left on all ranks.
@@ -177,13 +177,13 @@ impl Random {
 }
 
 /// Results of a reduction with their bounds, computed when they are first asked for.
-pub(crate) struct Bounds {
+pub(crate) struct ReducedBounds {
     random: Random,
     calls: u64,
     known: Vec<Option<(f64, f64)>>,
 }
 
-impl Bounds {
+impl ReducedBounds {
     /// Bounds of a case.
     pub(crate) fn new(random: Random) -> Self {
         Self { random, calls: 1, known: vec![None; PERIOD] }
@@ -363,7 +363,7 @@ mod tests {
         }
         let compare = || {
             let mut report = WrongReport::default();
-            Bounds::new(random).compare(&buffer, 5, 1, 3, &mut report).unwrap();
+            ReducedBounds::new(random).compare(&buffer, 5, 1, 3, &mut report).unwrap();
             report
         };
         assert_eq!((compare().count, compare().compared), (0, count as u64));

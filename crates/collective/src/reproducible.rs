@@ -7,7 +7,7 @@ use record::{Case, CaseLine};
 use serde_json::{Map, Value};
 use terms::{Cache, Collective, FieldError, Reduce};
 
-use super::data::{Data, Source};
+use super::data::{Data, InputSource};
 use super::fields::Fields;
 
 /// Parameters that say what is computed. Cases that differ in them have different results.
@@ -48,7 +48,7 @@ pub(super) fn check(fields: &Fields) -> Result<(), FieldError> {
 fn check_bound(fields: &Fields) -> Result<(), FieldError> {
     let (ranks, reduce) = (fields.ranks_of_a_call(), fields.reduce.unwrap_or(Reduce::Sum));
     let in_place = fields.in_place.unwrap_or(false);
-    if Source::new(Data::Random, (fields.op, reduce), fields.dtype, ranks, in_place, 1).is_some() {
+    if InputSource::new(Data::Random, (fields.op, reduce), fields.dtype, ranks, in_place, 1).is_some() {
         return Ok(());
     }
     let message = format!(
@@ -83,8 +83,7 @@ mod tests {
     use record::Plan;
 
     fn plan(fields: &[(&str, &str)]) -> Result<Plan, String> {
-        let fields: Vec<_> = fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        record::plan::from_flags(CollectiveBenchmark.about(), &fields, &[]).map_err(|errors| errors.to_string())
+        record::plan::from_flags(CollectiveBenchmark.about(), fields, &[]).map_err(|errors| errors.to_string())
     }
 
     const RANDOM: (&str, &str) = ("data", "random");

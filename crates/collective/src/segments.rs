@@ -14,7 +14,7 @@ use terms::{Collective, Direction, Dtype};
 
 use super::number::show;
 use super::pattern::PERIOD;
-use super::table::Table;
+use super::table::PeriodTable;
 
 /// How many wrong elements a rank tells of; it counts all.
 pub(crate) const TOLD: usize = 8;
@@ -24,7 +24,7 @@ pub(crate) const TOLD: usize = 8;
 pub(crate) struct Segment {
     pub(crate) offset: usize,
     pub(crate) len: usize,
-    pub(crate) table: Arc<Table>,
+    pub(crate) table: Arc<PeriodTable>,
     pub(crate) phase: u64,
 }
 
@@ -199,7 +199,7 @@ pub(crate) struct Moved {
 
 impl Moves<'_> {
     /// The expected output, where `table(rank)` is a rank's input; empty where the rank gets nothing.
-    pub(crate) fn output(&self, table: impl Fn(u32) -> Arc<Table>) -> Vec<Segment> {
+    pub(crate) fn output(&self, table: impl Fn(u32) -> Arc<PeriodTable>) -> Vec<Segment> {
         let segment = |Moved { at, elements, from, phase }| Segment {
             offset: at as usize * self.element,
             len: elements as usize * self.element,
@@ -253,7 +253,7 @@ mod tests {
 
     #[test]
     fn comparison_names_rank_index_expected_and_got() {
-        let table = Arc::new(Table::new(Dtype::U8, |index| Number::Whole((index % 200) as i64)));
+        let table = Arc::new(PeriodTable::new(Dtype::U8, |index| Number::Whole((index % 200) as i64)));
         // Over the end of the period and that of a piece.
         let phase = PERIOD as u64 - 4;
         let length = 2 * PERIOD + 7;

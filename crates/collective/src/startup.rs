@@ -24,7 +24,7 @@ use terms::{Collective, Space};
 
 use call::call_of;
 use declared::{LAST, OPEN_S, WAIT_S};
-use fields::{Fields, Stage, Start};
+use fields::{Stage, Start, StartupFields};
 
 /// The benchmark `startup`.
 pub struct StartupBenchmark;
@@ -43,7 +43,7 @@ impl Benchmark for StartupBenchmark {
     }
 
     fn memory(&self, case: &Case) -> u64 {
-        let Ok(fields) = Fields::of(case) else { return 0 };
+        let Ok(fields) = StartupFields::of(case) else { return 0 };
         let ranks = u64::from(fields.ranks);
         let call = call_of(&fields, contract::is_on_gpus(case));
         let buffers = if call.space == Space::Cuda { 0 } else { 2 * call.bytes };
@@ -57,11 +57,11 @@ impl Benchmark for StartupBenchmark {
     }
 
     fn needs_new_ranks(&self, case: &Case) -> bool {
-        Fields::of(case).is_ok_and(|fields| fields.start == Start::Cold)
+        StartupFields::of(case).is_ok_and(|fields| fields.start == Start::Cold)
     }
 
     fn trial_cost(&self, case: &Case) -> TrialCost {
-        let Ok(fields) = Fields::of(case) else { return TrialCost::default() };
+        let Ok(fields) = StartupFields::of(case) else { return TrialCost::default() };
         let others = f64::from(fields.communicators.unwrap_or(0));
         // The other communicators are opened before the samples.
         let sample_s = if fields.stage.is_call() { 0.0 } else { OPENED };
@@ -75,7 +75,7 @@ impl Benchmark for StartupBenchmark {
     }
 
     fn operation(&self, case: &Case) -> (Collective, u64) {
-        match Fields::of(case) {
+        match StartupFields::of(case) {
             Ok(fields) if fields.stage.is_call() => {
                 let call = call_of(&fields, false);
                 (call.op, call.bytes)
@@ -85,7 +85,7 @@ impl Benchmark for StartupBenchmark {
     }
 
     fn prepare(&self, case: &Case, context: &mut RankContext) -> Result<Box<dyn Prepared>, Failure> {
-        let fields = Fields::of(case)?;
+        let fields = StartupFields::of(case)?;
         let call = call_of(&fields, contract::is_on_gpus(case));
         match (fields.stage, fields.start) {
             (Stage::Join, Start::Cold) => joining::joined(call, context),
@@ -100,7 +100,7 @@ impl Benchmark for StartupBenchmark {
 
     fn metrics(&self, case: &Case, measured: &Measured<'_>) -> Map<String, Value> {
         let mut metrics = Map::new();
-        let Ok(fields) = Fields::of(case) else { return metrics };
+        let Ok(fields) = StartupFields::of(case) else { return metrics };
         let looks = last::looks(measured.trials);
         if let Some(waits) = last::wait_s(&looks) {
             WAIT_S.put(&mut metrics, waits);
@@ -122,7 +122,7 @@ impl Benchmark for StartupBenchmark {
     }
 
     fn relations<'a>(&self, all: &[&'a CaseLine]) -> Relations<'a> {
-        let compared = relations::Compared::from_lines(all);
+        let compared = relations::StartupBaselines::from_lines(all);
         Box::new(move |line| compared.of_line(line))
     }
 

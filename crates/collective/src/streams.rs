@@ -9,7 +9,7 @@ use super::traffic::{Share, share};
 
 /// A buffer of a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Side {
+pub(crate) enum BufferSide {
     Input,
     Output,
 }
@@ -18,7 +18,7 @@ pub(crate) enum Side {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StreamStart {
     pub(crate) rank: u32,
-    pub(crate) side: Side,
+    pub(crate) side: BufferSide,
     /// Bytes from the buffer's beginning.
     pub(crate) offset: usize,
 }
@@ -34,14 +34,14 @@ pub(crate) enum Act {
 
 /// A loop over some streams.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Pass {
+pub(crate) struct StreamPass {
     pub(crate) act: Act,
     pub(crate) from: Vec<StreamStart>,
     pub(crate) to: Vec<StreamStart>,
     pub(crate) len: usize,
 }
 
-impl Pass {
+impl StreamPass {
     fn sum(from: Vec<StreamStart>, to: Vec<StreamStart>, len: usize) -> Self {
         Self { act: Act::Sum, from, to, len }
     }
@@ -60,7 +60,7 @@ impl Pass {
 /// What one call makes a rank read and write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Passes {
-    pub(crate) passes: Vec<Pass>,
+    pub(crate) passes: Vec<StreamPass>,
     /// Bytes of the call that they stand for: all that the rank moves, or a part where its own buffers hold no more.
     pub(crate) moved: u64,
 }
@@ -73,7 +73,7 @@ pub(crate) fn passes(parameters: &Parameters, rank: u32, peers: bool) -> Passes 
     }
     if !peers {
         let passes = own(parameters, rank, &share);
-        let moved = passes.iter().map(Pass::traffic).sum();
+        let moved = passes.iter().map(StreamPass::traffic).sum();
         return Passes { passes, moved };
     }
     let mut passes = Streams::new(parameters, rank).passes();
@@ -123,25 +123,39 @@ impl<'a> Streams<'a> {
         Self { op, rank, ranks, root: peer, bytes, block, in_place, direction, counts, element }
     }
 
-    fn passes(&self) -> Vec<Pass> {
+    fn passes(&self) -> Vec<StreamPass> {
         let Self { rank, ranks, root, bytes, block, .. } = *self;
-        let at = |rank: u32, side: Side, offset: usize| StreamStart { rank, side, offset };
-        let all = |side: Side, offset: usize| (0..ranks).map(|rank| at(rank, side, offset)).collect::<Vec<_>>();
+        let at = |rank: u32, side: BufferSide, offset: usize| StreamStart { rank, side, offset };
+        let all = |side: BufferSide, offset: usize| (0..ranks).map(|rank| at(rank, side, offset)).collect::<Vec<_>>();
         let (begin, end) = part(bytes, rank, ranks);
-        let own = at(rank, Side::Output, 0);
+        let own = at(rank, BufferSide::Output, 0);
         match self.op {
-            Collective::AllReduce => vec![Pass::sum(all(Side::Input, begin), all(Side::Output, begin), end - begin)],
+            Collective::AllReduce => {
+                vec![StreamPass::sum(all(BufferSide::Input, begin), all(BufferSide::Output, begin), end - begin)]
+            }
             Collective::Reduce => {
-                vec![Pass::sum(all(Side::Input, begin), vec![at(root, Side::Output, begin)], end - begin)]
+                vec![StreamPass::sum(
+                    all(BufferSide::Input, begin),
+                    vec![at(root, BufferSide::Output, begin)],
+                    end - begin,
+                )]
             }
             Collective::ReduceScatter => {
-                vec![Pass::sum(all(Side::Input, block * rank as usize), vec![own], block)]
+                vec![StreamPass::sum(all(BufferSide::Input, block * rank as usize), vec![own], block)]
             }
             Collective::Broadcast => {
-                vec![Pass::sum(vec![at(root, Side::Input, begin)], all(Side::Output, begin), end - begin)]
+                vec![StreamPass::sum(
+                    vec![at(root, BufferSide::Input, begin)],
+                    all(BufferSide::Output, begin),
+                    end - begin,
+                )]
             }
             Collective::AllGather => {
-                vec![Pass::sum(vec![at(rank, Side::Input, 0)], all(Side::Output, block * rank as usize), block)]
+                vec![StreamPass::sum(
+                    vec![at(rank, BufferSide::Input, 0)],
+                    all(BufferSide::Output, block * rank as usize),
+                    block,
+                )]
             }
             Collective::Gather | Collective::Scatter => self.pieces(),
             Collective::AllToAll if self.in_place => self.exchanges(),
@@ -149,14 +163,14 @@ impl<'a> Streams<'a> {
             Collective::SendRecv => self.ring(),
             Collective::PingPong => {
                 let other = if rank == 0 { root } else { 0 };
-                vec![Pass::copy(at(other, Side::Input, 0), own, bytes)]
+                vec![StreamPass::copy(at(other, BufferSide::Input, 0), own, bytes)]
             }
             Collective::Barrier => Vec::new(),
         }
     }
 
     /// The pieces of a gather or scatter, end to end, in equal parts for all ranks.
-    fn pieces(&self) -> Vec<Pass> {
+    fn pieces(&self) -> Vec<StreamPass> {
         let Self { rank, ranks, root, block, .. } = *self;
         let scatter = self.op == Collective::Scatter;
         let moving: Vec<u32> = (0..ranks).filter(|peer| !self.in_place || *peer != root).collect();
@@ -166,32 +180,35 @@ impl<'a> Streams<'a> {
             let within = first.saturating_sub(index * block);
             let far = StreamStart {
                 rank: root,
-                side: if scatter { Side::Input } else { Side::Output },
+                side: if scatter { BufferSide::Input } else { BufferSide::Output },
                 offset: peer as usize * block + within,
             };
-            let near =
-                StreamStart { rank: peer, side: if scatter { Side::Output } else { Side::Input }, offset: within };
+            let near = StreamStart {
+                rank: peer,
+                side: if scatter { BufferSide::Output } else { BufferSide::Input },
+                offset: within,
+            };
             let (from, to) = if scatter { (far, near) } else { (near, far) };
-            Pass::copy(from, to, last.saturating_sub(first))
+            StreamPass::copy(from, to, last.saturating_sub(first))
         };
         moving.into_iter().enumerate().map(piece).collect()
     }
 
     /// The blocks of each pair of ranks change places; each of the two does half of it.
-    fn exchanges(&self) -> Vec<Pass> {
+    fn exchanges(&self) -> Vec<StreamPass> {
         let Self { rank, ranks, block, .. } = *self;
         let exchange = |peer: u32| {
             let (low, high) = (rank.min(peer), rank.max(peer));
             let (begin, end) = part(block, u32::from(rank == high), 2);
-            let from = StreamStart { rank: low, side: Side::Input, offset: high as usize * block + begin };
-            let to = StreamStart { rank: high, side: Side::Output, offset: low as usize * block + begin };
-            Pass { act: Act::Exchange, from: vec![from], to: vec![to], len: end - begin }
+            let from = StreamStart { rank: low, side: BufferSide::Input, offset: high as usize * block + begin };
+            let to = StreamStart { rank: high, side: BufferSide::Output, offset: low as usize * block + begin };
+            StreamPass { act: Act::Exchange, from: vec![from], to: vec![to], len: end - begin }
         };
         (0..ranks).filter(|peer| *peer != rank).map(exchange).collect()
     }
 
     /// Every rank's piece for this one.
-    fn pulls(&self) -> Vec<Pass> {
+    fn pulls(&self) -> Vec<StreamPass> {
         let Self { rank, ranks, block, element, .. } = *self;
         let pull = |distance: u32| {
             let peer = (rank + distance) % ranks;
@@ -203,21 +220,21 @@ impl<'a> Streams<'a> {
                 ),
                 None => (rank as usize * block, peer as usize * block, block),
             };
-            let from = StreamStart { rank: peer, side: Side::Input, offset: input };
-            Pass::copy(from, StreamStart { rank, side: Side::Output, offset: output }, len)
+            let from = StreamStart { rank: peer, side: BufferSide::Input, offset: input };
+            StreamPass::copy(from, StreamStart { rank, side: BufferSide::Output, offset: output }, len)
         };
         (0..ranks).map(pull).collect()
     }
 
     /// What the neighbours of this rank send it.
-    fn ring(&self) -> Vec<Pass> {
+    fn ring(&self) -> Vec<StreamPass> {
         let Self { rank, ranks, block, .. } = *self;
         let from = |peer: u32, offset: usize| {
             let (from, to) = (
-                StreamStart { rank: peer, side: Side::Input, offset },
-                StreamStart { rank, side: Side::Output, offset },
+                StreamStart { rank: peer, side: BufferSide::Input, offset },
+                StreamStart { rank, side: BufferSide::Output, offset },
             );
-            Pass::copy(from, to, block)
+            StreamPass::copy(from, to, block)
         };
         let (previous, next) = ((rank + ranks - 1) % ranks, (rank + 1) % ranks);
         match self.direction {
@@ -229,9 +246,9 @@ impl<'a> Streams<'a> {
 
 /// Passes over as many streams as the operation has, one after the other over the rank's own buffers, from the
 /// beginning again where those end.
-fn own(parameters: &Parameters, rank: u32, share: &Share) -> Vec<Pass> {
+fn own(parameters: &Parameters, rank: u32, share: &Share) -> Vec<StreamPass> {
     let (input, output) = parameters.lengths(rank);
-    let (larger, room) = if input >= output { (Side::Input, input) } else { (Side::Output, output) };
+    let (larger, room) = if input >= output { (BufferSide::Input, input) } else { (BufferSide::Output, output) };
     // Where one buffer lies in the other, or there is only one, all streams are in the larger.
     let single = input == 0 || output == 0 || parameters.in_place;
     let most =
@@ -242,15 +259,15 @@ fn own(parameters: &Parameters, rank: u32, share: &Share) -> Vec<Pass> {
     if len == 0 {
         return Vec::new();
     }
-    let streams = |side: Side, first: u32, count: u32| -> Vec<StreamStart> {
-        let room = if side == Side::Input { input } else { output } / len;
+    let streams = |side: BufferSide, first: u32, count: u32| -> Vec<StreamStart> {
+        let room = if side == BufferSide::Input { input } else { output } / len;
         (first..first + count).map(|i| StreamStart { rank, side, offset: i as usize % room * len }).collect()
     };
     if share.in_place && parameters.op == Collective::AllToAll {
         let (from, to) = (streams(larger, 0, 1), streams(larger, 1, 1));
-        return vec![Pass { act: Act::Exchange, from, to, len }];
+        return vec![StreamPass { act: Act::Exchange, from, to, len }];
     }
-    let (from, to) = if single { (larger, larger) } else { (Side::Input, Side::Output) };
+    let (from, to) = if single { (larger, larger) } else { (BufferSide::Input, BufferSide::Output) };
     let after = if single && !share.in_place { share.reads } else { 0 };
-    vec![Pass::sum(streams(from, 0, share.reads), streams(to, after, share.writes), len)]
+    vec![StreamPass::sum(streams(from, 0, share.reads), streams(to, after, share.writes), len)]
 }

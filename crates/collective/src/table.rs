@@ -50,7 +50,7 @@ impl Numbers {
 }
 
 /// The elements of one period, as bytes.
-pub(crate) struct Table {
+pub(crate) struct PeriodTable {
     dtype: Dtype,
     pieces: Pieces<u8>,
     value: Box<dyn Fn(u64) -> Number + Send + Sync>,
@@ -58,7 +58,7 @@ pub(crate) struct Table {
     on_gpu: OnceLock<Slice>,
 }
 
-impl Table {
+impl PeriodTable {
     /// The table of these values.
     pub(crate) fn new(dtype: Dtype, value: impl Fn(u64) -> Number + Send + Sync + 'static) -> Self {
         Self { dtype, pieces: Pieces::new(), value: Box::new(value), on_gpu: OnceLock::new() }
@@ -99,7 +99,7 @@ impl Table {
     }
 }
 
-impl fmt::Debug for Table {
+impl fmt::Debug for PeriodTable {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         to.debug_struct("Table").field("dtype", &self.dtype).finish_non_exhaustive()
     }
@@ -115,7 +115,7 @@ mod tests {
     fn a_table_computes_what_is_read_and_once() {
         let asked = Arc::new(AtomicUsize::new(0));
         let counter = asked.clone();
-        let table = Table::new(Dtype::I32, move |index| {
+        let table = PeriodTable::new(Dtype::I32, move |index| {
             counter.fetch_add(1, Ordering::Relaxed);
             Number::Whole(index as i64 * 3)
         });

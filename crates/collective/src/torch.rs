@@ -119,8 +119,7 @@ mod tests {
     use terms::Reduce;
 
     fn plan(fields: &[(&str, &str)]) -> Result<Plan, String> {
-        let fields: Vec<_> = fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        record::plan::from_flags(CollectiveBenchmark.about(), &fields, &[]).map_err(|errors| errors.to_string())
+        record::plan::from_flags(CollectiveBenchmark.about(), fields, &[]).map_err(|errors| errors.to_string())
     }
 
     #[test]

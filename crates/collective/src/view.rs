@@ -95,9 +95,7 @@ mod tests {
     use super::*;
 
     fn next(flags: &[(&str, &str)], ready: &[&str]) -> Option<Next> {
-        let flags: Vec<(String, String)> =
-            flags.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        let plan = record::plan::from_flags(&super::super::about::ABOUT, &flags, &[]).unwrap();
+        let plan = record::plan::from_flags(&super::super::about::ABOUT, flags, &[]).unwrap();
         let measured = |case: &record::Case| CaseLine {
             time_s: Some(TimeSummary { median: 1e-6, ..TimeSummary::default() }),
             wrong: Some(0),

@@ -22,7 +22,7 @@ const KEPT: usize = 2;
 pub(super) const COPIES: u64 = KEPT as u64 + 2;
 
 /// See the module's documentation.
-pub(super) struct Watch {
+pub(super) struct ResultWatch {
     dtype: Dtype,
     rank: u32,
     /// Whether all ranks must hold the same.
@@ -47,7 +47,7 @@ fn control(comm: &mut dyn Communicator) -> &mut dyn Communicator {
     comm.control().expect("it was there just now")
 }
 
-impl Watch {
+impl ResultWatch {
     /// A watch over this rank's results.
     ///
     /// # Errors

@@ -76,10 +76,10 @@ impl Bootstrap for HostBootstrap<'_> {
 pub struct ThreadBootstrap {
     rank: u32,
     round: u64,
-    shared: Arc<Exchange>,
+    shared: Arc<BootstrapExchange>,
 }
 
-struct Exchange {
+struct BootstrapExchange {
     size: u32,
     abort: Abort,
     state: Mutex<Rounds>,
@@ -97,7 +97,7 @@ struct Rounds {
 /// Bootstraps for `size` ranks that are threads of this process, in rank order; raising `abort` ends their waits.
 pub fn threads(size: u32, abort: &Abort) -> Vec<ThreadBootstrap> {
     let rounds = Rounds { arriving: vec![None; size as usize], ..Rounds::default() };
-    let shared = Exchange { size, abort: abort.clone(), state: Mutex::new(rounds), changed: Condvar::new() };
+    let shared = BootstrapExchange { size, abort: abort.clone(), state: Mutex::new(rounds), changed: Condvar::new() };
     let shared = Arc::new(shared);
     (0..size).map(|rank| ThreadBootstrap { rank, round: 0, shared: shared.clone() }).collect()
 }

@@ -99,7 +99,7 @@ pub fn fields() -> &'static [Field] {
 #[doc(hidden)]
 pub mod internals {
     pub use crate::agree::agree;
-    pub use crate::shm::{AHEAD, Cross, Group, RING, world};
+    pub use crate::shm::{AHEAD, Cross, RING, RankEnd, world};
 
     pub mod kernels {
         pub use crate::shm::kernels::{Isa, Manner, copy, exchange, kernel};

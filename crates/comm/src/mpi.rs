@@ -36,7 +36,7 @@ pub use mpirun::Mpirun;
 pub use opened::{Facts, NAMES, Vendor, version_number};
 use session::Session;
 pub use settings::MpiProgress;
-use settings::Settings;
+use settings::MpiSettings;
 
 use crate::{
     Abort, About, Asked, Backend, Bootstrap, Communicator, Error, GpuMemory, Launch, Options, Own, RankPlacement,
@@ -140,7 +140,7 @@ impl Backend for Mpi {
 
     fn open(&self, bootstrap: &mut dyn Bootstrap, options: &Options) -> Result<(Box<dyn Communicator>, Abort)> {
         let place = bootstrap.place();
-        let own: Settings = crate::own::read(ABOUT.name, &options.own)?;
+        let own: MpiSettings = crate::own::read(ABOUT.name, &options.own)?;
         agree_on_library(bootstrap, own.library.as_deref())?;
         let mut meet = || bootstrap.all_gather(&[]).map(drop);
         let session = Session::join(own.library.as_deref(), options.progress_thread, &mut meet)?;

@@ -107,7 +107,7 @@ impl Backend for Nccl {
         };
         let free = opened.gpu.free_bytes().map_err(rank::refused)?;
         let handle = Handle::join(symbols.clone(), bootstrap, abort.clone())?;
-        Ok((Box::new(rank::OnGpu::new(handle, symbols, opened, abort.clone(), (control, free))?), abort))
+        Ok((Box::new(rank::RankOnGpu::new(handle, symbols, opened, abort.clone(), (control, free))?), abort))
     }
 }
 

@@ -26,7 +26,7 @@ const CAPACITY: usize = 64;
 
 /// A communicator that runs its operations on a thread of its own.
 pub struct Threaded {
-    shared: Arc<Shared>,
+    shared: Arc<SharedProgress>,
     worker: Option<JoinHandle<()>>,
     shape: Shape,
     clock: Clock,
@@ -36,7 +36,7 @@ pub struct Threaded {
 }
 
 /// What the caller and the thread share.
-struct Shared {
+struct SharedProgress {
     inner: Mutex<Box<dyn Communicator>>,
     abort: Abort,
     spin: u32,
@@ -85,7 +85,7 @@ impl Threaded {
         shape.capabilities.progress = Progress::Thread;
         let clock = inner.clock();
         let spin = if options.oversubscribed || shares_a_core(options) { 0 } else { SPIN };
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(SharedProgress {
             inner: Mutex::new(inner),
             abort,
             spin,
@@ -145,7 +145,7 @@ impl Threaded {
     }
 }
 
-impl Shared {
+impl SharedProgress {
     fn slot(&self, number: u64) -> MutexGuard<'_, Slot> {
         self.slots[number as usize % CAPACITY].lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -288,7 +288,7 @@ fn shares_a_core(options: &Options) -> bool {
     options.progress_core.is_none() && std::thread::available_parallelism().is_ok_and(|cores| cores.get() == 1)
 }
 
-fn spawn(shared: Arc<Shared>, core: Option<u32>) -> Result<JoinHandle<()>> {
+fn spawn(shared: Arc<SharedProgress>, core: Option<u32>) -> Result<JoinHandle<()>> {
     let (report, placed) = mpsc::channel();
     let body = move || {
         run_soon();

@@ -32,7 +32,7 @@ pub use open::world;
 #[cfg(not(test))]
 pub use {
     cross::Cross,
-    group::Group,
+    group::RankEnd,
     rounds::{AHEAD, RING},
 };
 
@@ -71,7 +71,7 @@ impl Backend for Shm {
     }
 
     fn group_bytes(&self, ranks: u32) -> u64 {
-        let parts = parts::Parts::new(&[0], area::Order::for_size(ranks as usize, false).bytes);
+        let parts = parts::AllParts::new(&[0], area::Order::for_size(ranks as usize, false).bytes);
         parts.map_or(u64::MAX, |parts| parts.bytes())
     }
 

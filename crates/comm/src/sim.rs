@@ -23,7 +23,7 @@ use trace::Clock;
 pub use cost::{DEFAULT_LINK, cost};
 use model::LinkModel;
 use noise::Factors;
-use settings::{FIELDS, Settings};
+use settings::{FIELDS, SimSettings};
 
 use crate::at_once::{admit, finished, group_of, host_region};
 use crate::reference::Engine;
@@ -66,7 +66,7 @@ impl Backend for Sim {
     }
 
     fn open(&self, bootstrap: &mut dyn Bootstrap, options: &Options) -> Result<(Box<dyn Communicator>, Abort)> {
-        let (link, noise) = crate::own::read(ABOUT.name, &options.own).map(Settings::parts)?;
+        let (link, noise) = crate::own::read(ABOUT.name, &options.own).map(SimSettings::parts)?;
         let all: Vec<u32> = (0..bootstrap.place().size).collect();
         let joined = meeting::join(bootstrap, Some(&all), None)?;
         let (exchange, abort) = joined.ok_or_else(|| Error::Mismatch("a rank outside its own world".to_owned()))?;
@@ -83,7 +83,7 @@ impl Backend for Sim {
     }
 
     fn model(&self, own: &Own) -> Result<Option<Box<dyn Model>>> {
-        let (link, noise) = crate::own::read(ABOUT.name, own).map(Settings::parts)?;
+        let (link, noise) = crate::own::read(ABOUT.name, own).map(SimSettings::parts)?;
         Ok(Some(Box::new(LinkModel { link, factors: noise.map(Factors::new) })))
     }
 }

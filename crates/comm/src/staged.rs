@@ -18,7 +18,7 @@ use trace::Clock;
 use crate::agree::agree;
 use crate::gpus::{self, Opened};
 use crate::{Abort, Call, Capabilities, Communicator, Devices, Error, Progress, Result, Shape, Ticket, Wait, wait};
-use buffers::{Buffers, Lanes};
+use buffers::{Buffers, CopyLanes};
 use cut::Cut;
 pub use cut::host_bytes;
 
@@ -35,7 +35,7 @@ pub(crate) struct Staged {
     buffers: Option<Buffers>,
     /// Buffers of a ping_pong, whose other ranks do not know its size: not of the inner communicator's [`Communicator::alloc`].
     of_pair: Option<Buffers>,
-    lanes: Lanes,
+    lanes: CopyLanes,
     /// A word of the host.
     word: Arc<Region>,
     started: u64,
@@ -54,7 +54,7 @@ impl Staged {
     ) -> Result<Self> {
         let capabilities = Capabilities { progress: Progress::Caller, peer_view: false };
         let shape = Shape { capabilities, ..inner.shape().clone() };
-        let lanes = Lanes::new(&opened.gpu).map_err(|error| gpus::refused(backend, error))?;
+        let lanes = CopyLanes::new(&opened.gpu).map_err(|error| gpus::refused(backend, error))?;
         let word = Region::host(8);
         let word = word.map_err(|source| Error::System { what: "map 8 bytes of memory".to_owned(), source })?;
         let (buffers, of_pair, started) = (None, None, 0);

@@ -52,10 +52,10 @@ struct Pending {
     stream: TcpStream,
     decoder: Decoder,
     since: Instant,
-    stage: Stage,
+    stage: JoinStage,
 }
 
-enum Stage {
+enum JoinStage {
     Hello,
     Answer { hello: Hello, bytes: Vec<u8>, nonce: Nonce },
 }
@@ -155,7 +155,7 @@ impl Rendezvous {
                     }
                     let decoder = Decoder::new(MAX_HANDSHAKE);
                     // A genuine rank's hello is there as soon as its connection is.
-                    self.turn(Pending { stream, decoder, since: now, stage: Stage::Hello }, joined);
+                    self.turn(Pending { stream, decoder, since: now, stage: JoinStage::Hello }, joined);
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
@@ -171,7 +171,7 @@ impl Rendezvous {
     /// Drops the oldest peer that has said nothing yet, or else the oldest: those in the middle of proving themselves
     /// are rather genuine.
     fn make_room(&mut self) {
-        let silent = self.pending.iter().position(|pending| matches!(pending.stage, Stage::Hello));
+        let silent = self.pending.iter().position(|pending| matches!(pending.stage, JoinStage::Hello));
         self.pending.remove(silent.unwrap_or(0));
     }
 
@@ -209,8 +209,8 @@ impl Rendezvous {
 
     fn step(&mut self, pending: Pending, bytes: Vec<u8>) -> Turn {
         match pending.stage {
-            Stage::Hello => self.challenge(pending, bytes).map_or(Turn::Dropped, Turn::Waits),
-            Stage::Answer { hello, bytes: presented, nonce } => {
+            JoinStage::Hello => self.challenge(pending, bytes).map_or(Turn::Dropped, Turn::Waits),
+            JoinStage::Answer { hello, bytes: presented, nonce } => {
                 let answer = read::<Answer>(&bytes).ok();
                 let distrusted = || read::<Distrust>(&bytes).is_ok_and(|word| word.another_secret);
                 let proved = |answer: &Answer| self.secret.verifies(&answer.proof, Role::Rank, &presented, &nonce);
@@ -235,7 +235,7 @@ impl Rendezvous {
         if pending.stream.write(&frame).ok()? != frame.len() {
             return None;
         }
-        pending.stage = Stage::Answer { hello, bytes, nonce };
+        pending.stage = JoinStage::Answer { hello, bytes, nonce };
         Some(pending)
     }
 

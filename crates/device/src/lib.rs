@@ -10,8 +10,10 @@ mod memory;
 mod queue;
 mod region;
 pub mod since;
+mod swap;
 
 pub use arena::{Arena, HUGE_PAGE, PAGE, SharedMapping, skew};
 pub use memory::{available_memory, private_huge_pages};
 pub use queue::{Event, Queue};
 pub use region::{Region, RegionId, Slice};
+pub use swap::swap_blocks;

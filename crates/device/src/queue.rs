@@ -13,20 +13,20 @@ use late::Late;
 
 /// A point in a queue: done when all that was submitted before it is done. Cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub struct Event(Point);
+pub struct Event(QueuePoint);
 
 #[derive(Clone, Debug, Default)]
-enum Point {
+enum QueuePoint {
     #[default]
     Done,
-    Gate(Arc<Gate>),
+    Gate(Arc<QueueGate>),
     /// Done once so much of the queue has run.
     Late(Arc<Late>, u64),
     Cuda(Arc<cuda::Event>),
 }
 
 #[derive(Debug, Default)]
-struct Gate {
+struct QueueGate {
     open: Mutex<bool>,
     changed: Condvar,
 }
@@ -34,30 +34,30 @@ struct Gate {
 impl Event {
     /// An event that is done already.
     pub const fn done() -> Self {
-        Self(Point::Done)
+        Self(QueuePoint::Done)
     }
 
     /// An event that is done once [`Event::set`] is called.
     pub fn pending() -> Self {
-        Self(Point::Gate(Arc::default()))
+        Self(QueuePoint::Gate(Arc::default()))
     }
 
     /// A point of a GPU's stream that was recorded already.
     pub fn of_gpu(event: Arc<cuda::Event>) -> Self {
-        Self(Point::Cuda(event))
+        Self(QueuePoint::Cuda(event))
     }
 
     /// The point of a GPU's stream that it is.
     pub fn gpu(&self) -> Option<&Arc<cuda::Event>> {
         match &self.0 {
-            Point::Cuda(event) => Some(event),
+            QueuePoint::Cuda(event) => Some(event),
             _ => None,
         }
     }
 
     /// Marks one that was pending done, and wakes who waits.
     pub fn set(&self) {
-        if let Point::Gate(gate) = &self.0 {
+        if let QueuePoint::Gate(gate) = &self.0 {
             *gate.open.lock().unwrap_or_else(PoisonError::into_inner) = true;
             gate.changed.notify_all();
         }
@@ -66,16 +66,16 @@ impl Event {
     /// Whether it is done. An error of a GPU ends what waits for it, and comes back from the GPU's next call.
     pub fn is_done(&self) -> bool {
         match &self.0 {
-            Point::Done => true,
-            Point::Gate(gate) => *gate.open.lock().unwrap_or_else(PoisonError::into_inner),
-            Point::Late(queue, number) => queue.has_run(*number),
-            Point::Cuda(event) => event.is_done().unwrap_or(true),
+            QueuePoint::Done => true,
+            QueuePoint::Gate(gate) => *gate.open.lock().unwrap_or_else(PoisonError::into_inner),
+            QueuePoint::Late(queue, number) => queue.has_run(*number),
+            QueuePoint::Cuda(event) => event.is_done().unwrap_or(true),
         }
     }
 
     /// Runs what a late queue still has to run before it: looking whether it is done would make no progress there.
     pub fn drive(&self) {
-        if let Point::Late(queue, number) = &self.0 {
+        if let QueuePoint::Late(queue, number) = &self.0 {
             queue.run_through(*number);
         }
     }
@@ -83,15 +83,15 @@ impl Event {
     /// Blocks the calling thread until it is done.
     pub fn wait(&self) {
         match &self.0 {
-            Point::Done => {}
-            Point::Gate(gate) => {
+            QueuePoint::Done => {}
+            QueuePoint::Gate(gate) => {
                 let mut open = gate.open.lock().unwrap_or_else(PoisonError::into_inner);
                 while !*open {
                     open = gate.changed.wait(open).unwrap_or_else(PoisonError::into_inner);
                 }
             }
-            Point::Late(queue, number) => queue.run_through(*number),
-            Point::Cuda(event) => {
+            QueuePoint::Late(queue, number) => queue.run_through(*number),
+            QueuePoint::Cuda(event) => {
                 while !event.is_done().unwrap_or(true) {
                     std::hint::spin_loop();
                 }
@@ -100,18 +100,18 @@ impl Event {
     }
 }
 
-type Work = Box<dyn FnOnce() + Send>;
+type QueuedWork = Box<dyn FnOnce() + Send>;
 
 /// An ordered sequence of work.
 #[derive(Debug)]
 pub struct Queue {
-    kind: Kind,
+    kind: QueueKind,
 }
 
 #[derive(Debug)]
-enum Kind {
+enum QueueKind {
     Host,
-    Simulated { sender: Option<Sender<Work>>, worker: Option<JoinHandle<()>> },
+    Simulated { sender: Option<Sender<QueuedWork>>, worker: Option<JoinHandle<()>> },
     Late(Arc<Late>),
     Cuda { stream: Arc<Stream>, failed: Mutex<Option<CudaError>> },
 }
@@ -119,41 +119,41 @@ enum Kind {
 impl Queue {
     /// The calling thread itself: submitted work has run when `submit` returns.
     pub const fn host() -> Self {
-        Self { kind: Kind::Host }
+        Self { kind: QueueKind::Host }
     }
 
     /// An asynchronous queue on a thread of its own: stands for a device's stream.
     pub fn simulated() -> Self {
-        let (sender, receiver) = channel::<Work>();
+        let (sender, receiver) = channel::<QueuedWork>();
         let worker = std::thread::spawn(move || receiver.into_iter().for_each(|work| work()));
-        Self { kind: Kind::Simulated { sender: Some(sender), worker: Some(worker) } }
+        Self { kind: QueueKind::Simulated { sender: Some(sender), worker: Some(worker) } }
     }
 
     /// A queue that runs nothing until somebody waits for it, and then no more than that waits for, on the thread that waits: a
     /// device that is as slow as the order of its work permits.
     pub fn late() -> Self {
-        Self { kind: Kind::Late(Arc::default()) }
+        Self { kind: QueueKind::Late(Arc::default()) }
     }
 
     /// A stream of a GPU. What the driver refuses comes back from [`Queue::failure`].
     pub fn cuda(stream: Arc<Stream>) -> Self {
-        Self { kind: Kind::Cuda { stream, failed: Mutex::default() } }
+        Self { kind: QueueKind::Cuda { stream, failed: Mutex::default() } }
     }
 
     /// Whether submitted work has run when `submit` returns.
     pub const fn is_host(&self) -> bool {
-        matches!(self.kind, Kind::Host)
+        matches!(self.kind, QueueKind::Host)
     }
 
     /// Whether work takes its time by another clock than the host's.
     pub const fn is_timed(&self) -> bool {
-        matches!(self.kind, Kind::Cuda { .. })
+        matches!(self.kind, QueueKind::Cuda { .. })
     }
 
     /// The stream of a GPU that it is.
     pub fn stream(&self) -> Option<&Arc<Stream>> {
         match &self.kind {
-            Kind::Cuda { stream, .. } => Some(stream),
+            QueueKind::Cuda { stream, .. } => Some(stream),
             _ => None,
         }
     }
@@ -161,13 +161,13 @@ impl Queue {
     /// Appends work of the host. The queue of a GPU cannot run it in its order: it is waited for before.
     pub fn submit(&self, work: impl FnOnce() + Send + 'static) {
         match &self.kind {
-            Kind::Host => work(),
-            Kind::Simulated { sender, .. } => {
+            QueueKind::Host => work(),
+            QueueKind::Simulated { sender, .. } => {
                 let sender = sender.as_ref().expect("present until drop");
                 sender.send(Box::new(work)).expect("the worker lives until drop");
             }
-            Kind::Late(late) => late.submit(Box::new(work)),
-            Kind::Cuda { stream, .. } => {
+            QueueKind::Late(late) => late.submit(Box::new(work)),
+            QueueKind::Cuda { stream, .. } => {
                 self.note(stream.synchronise());
                 work();
             }
@@ -177,15 +177,15 @@ impl Queue {
     /// The event of everything submitted so far.
     pub fn record(&self) -> Event {
         match &self.kind {
-            Kind::Host => Event::done(),
-            Kind::Simulated { .. } => {
+            QueueKind::Host => Event::done(),
+            QueueKind::Simulated { .. } => {
                 let event = Event::pending();
                 let set = event.clone();
                 self.submit(move || set.set());
                 event
             }
-            Kind::Late(late) => Event(Point::Late(late.clone(), late.submitted())),
-            Kind::Cuda { stream, .. } => match self.note(stream.point()) {
+            QueueKind::Late(late) => Event(QueuePoint::Late(late.clone(), late.submitted())),
+            QueueKind::Cuda { stream, .. } => match self.note(stream.point()) {
                 Some(event) => Event::of_gpu(Arc::new(event)),
                 None => Event::done(),
             },
@@ -194,11 +194,11 @@ impl Queue {
 
     /// Work submitted from now on runs after `event`. A GPU waits for its own events by itself, and for others the host waits.
     pub fn wait(&self, event: &Event) {
-        if let (Kind::Cuda { stream, .. }, Some(point)) = (&self.kind, event.gpu()) {
+        if let (QueueKind::Cuda { stream, .. }, Some(point)) = (&self.kind, event.gpu()) {
             self.note(stream.hold(point));
             return;
         }
-        if matches!(self.kind, Kind::Cuda { .. }) {
+        if matches!(self.kind, QueueKind::Cuda { .. }) {
             return event.wait();
         }
         let event = event.clone();
@@ -208,7 +208,7 @@ impl Queue {
     /// Blocks the calling thread until everything submitted so far is done.
     pub fn synchronise(&self) {
         match &self.kind {
-            Kind::Cuda { stream, .. } => drop(self.note(stream.synchronise())),
+            QueueKind::Cuda { stream, .. } => drop(self.note(stream.synchronise())),
             _ => self.record().wait(),
         }
     }
@@ -216,13 +216,13 @@ impl Queue {
     /// The first thing that a GPU's driver refused since the last look.
     pub fn failure(&self) -> Option<CudaError> {
         match &self.kind {
-            Kind::Cuda { failed, .. } => failed.lock().unwrap_or_else(PoisonError::into_inner).take(),
+            QueueKind::Cuda { failed, .. } => failed.lock().unwrap_or_else(PoisonError::into_inner).take(),
             _ => None,
         }
     }
 
     fn note<T>(&self, result: cuda::Result<T>) -> Option<T> {
-        if let (Kind::Cuda { failed, .. }, Err(error)) = (&self.kind, &result) {
+        if let (QueueKind::Cuda { failed, .. }, Err(error)) = (&self.kind, &result) {
             failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(|| error.clone());
         }
         result.ok()
@@ -231,7 +231,7 @@ impl Queue {
 
 impl Drop for Queue {
     fn drop(&mut self) {
-        if let Kind::Simulated { sender, worker } = &mut self.kind {
+        if let QueueKind::Simulated { sender, worker } = &mut self.kind {
             drop(sender.take());
             // A panic in submitted work has already failed the test or process that submitted it.
             let _ = worker.take().map(JoinHandle::join);

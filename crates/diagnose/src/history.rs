@@ -12,7 +12,7 @@ use std::collections::HashMap;
 
 use stats::{change_points, median, noise_around};
 
-pub use differences::Difference;
+pub use differences::HistoryDifference;
 pub use run::{KnownCases, LeftOut, Run, RunCase, without_copies};
 pub use series::{Series, SeriesChange, SeriesPoint, StateOfSeries};
 
@@ -42,7 +42,7 @@ pub struct ChangedRun {
     /// The cases that changed, as indices into [`History::series`], and which of their changes it is.
     pub cases: Vec<(usize, usize)>,
     /// What differs between the two runs.
-    pub differences: Vec<Difference>,
+    pub differences: Vec<HistoryDifference>,
 }
 
 /// The histories of these runs, one a machine: the one with the most runs first.

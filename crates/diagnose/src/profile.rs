@@ -41,10 +41,10 @@ pub use calls::{CallTotals, TimedCall, call_totals};
 pub use collectives::{Collectives, Communicator, MessageSize, OperationTotals};
 pub use critical_path::{CriticalPath, PathPart};
 pub use device::{Idle, LISTED_KERNELS, TopKernel};
-pub use differences::{Difference, Part, differences};
+pub use differences::{DifferenceOf, ProfileDifference, differences};
 pub use disturbance::Disturbance;
 pub use exchanges::Exchange;
-pub use findings::{Confidence, Evidence, Finding, FindingKind};
+pub use findings::{Confidence, Evidence, FindingKind, ProfileFinding};
 pub use instances::Clocks;
 pub use overlap::{Overlap, Parts, RankOverlap};
 pub use pauses::{Pauses, Who};
@@ -159,7 +159,7 @@ pub fn analyse(timeline: &Timeline, settings: &Settings) -> Analysis {
 
 /// Whether all that a timeline may show was analysed: steps, all ranks of the job, and whether one is slow. One rank waits for no
 /// other.
-fn is_whole(timeline: &Timeline, verdict: &straggler::Verdict, steps: usize) -> bool {
+fn is_whole(timeline: &Timeline, verdict: &straggler::StragglerVerdict, steps: usize) -> bool {
     let ranks = timeline.ranks.len();
     let all = timeline.world.map_or(ranks > 1, |world| world as usize == ranks);
     let judged = verdict.abstains.is_none() || (ranks == 1 && steps >= MINIMUM_STEPS);

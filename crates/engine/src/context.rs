@@ -58,13 +58,13 @@ fn pin(cores: &[u32], index: usize) {
 
 /// A line of the cache, and aligned as one: a vector that lies across two lines takes twice as long to load.
 #[repr(align(64))]
-struct Line(#[expect(dead_code, reason = "memory only")] [u64; 8]);
+struct CacheLine(#[expect(dead_code, reason = "memory only")] [u64; 8]);
 
 /// Temporary memory of the parts of one operation: `parts` areas of equal size, kept from step to step.
 pub struct Scratch {
     /// In lines.
     area: usize,
-    memory: Vec<UnsafeCell<Line>>,
+    memory: Vec<UnsafeCell<CacheLine>>,
 }
 
 // SAFETY: areas are handed out by part, and a part runs on one thread (see `Context::area`).
@@ -74,7 +74,7 @@ impl Scratch {
     /// `parts` areas of at least `bytes` each.
     pub fn new(parts: usize, bytes: usize) -> Self {
         let area = bytes.div_ceil(64);
-        Self { area, memory: (0..parts * area).map(|_| UnsafeCell::new(Line([0; 8]))).collect() }
+        Self { area, memory: (0..parts * area).map(|_| UnsafeCell::new(CacheLine([0; 8]))).collect() }
     }
 
     /// Bytes of one area.

@@ -36,7 +36,7 @@ pub use op::Op;
 pub use plan::{BufferPlace, MemoryPlan, plan};
 pub use program::{Axis, Exchange, ExchangeKind, Instruction, Phase, Program};
 pub use sample::{KERNELS, Sample};
-pub use shape::{Shape, bytes, is_epilogue, largest_view};
+pub use shape::{OperationShape, bytes, is_epilogue, largest_view};
 
 /// What tests reach besides all this. They stand in tests/all: as unit tests they would compile all kernels a second time.
 #[doc(hidden)]

@@ -33,10 +33,10 @@ use crate::program::Program;
 /// | `adamw` | elements, bytes of an element of the copy (0: no copy) |
 /// | `begin_norm`, `judge`, `end_step` | none |
 #[derive(Clone, Debug, PartialEq)]
-pub struct Shape {
+pub struct OperationShape {
     /// Name of the kernel.
     pub kernel: &'static str,
-    /// Sizes, as the table of [`Shape`] says.
+    /// Sizes, as the table of [`OperationShape`] says.
     pub dims: Vec<u64>,
     /// Type of the elements that the kernel computes with; of an update, that of the masters.
     pub dtype: Dtype,
@@ -46,7 +46,7 @@ pub struct Shape {
     pub bytes: u64,
 }
 
-impl Shape {
+impl OperationShape {
     /// The shape of an operation of this program.
     pub fn of(program: &Program, op: &Op) -> Self {
         let (kernel, dims, decides) = match op {
@@ -102,9 +102,9 @@ pub fn is_epilogue(product: &Op, op: &Op) -> bool {
 }
 
 /// Kernel, sizes, and the view whose elements decide the type.
-type Parts = (&'static str, Vec<usize>, View);
+type ShapeParts = (&'static str, Vec<usize>, View);
 
-fn dense(program: &Program, op: &Dense) -> Parts {
+fn dense(program: &Program, op: &Dense) -> ShapeParts {
     let (name, attention) = match op {
         Dense::MatMul(op) => {
             let name = match (op.a_transposed, op.b_transposed) {
@@ -123,7 +123,7 @@ fn dense(program: &Program, op: &Dense) -> Parts {
     (name, vec![batch, sequence, heads, kv_heads, head_width, usize::from(causal)], attention.qkv)
 }
 
-fn rows(program: &Program, op: &Rows) -> Parts {
+fn rows(program: &Program, op: &Rows) -> ShapeParts {
     let matrix = |x: View, columns: usize| vec![x.len / columns.max(1), columns];
     match *op {
         Rows::Fill { y, .. } => ("fill", vec![y.len], y),
@@ -179,7 +179,7 @@ fn loss(logits: View, rows: usize, classes: usize) -> Vec<usize> {
     vec![rows, logits.len / rows.max(1), classes]
 }
 
-fn spatial(op: &Spatial) -> Parts {
+fn spatial(op: &Spatial) -> ShapeParts {
     let convolved = |shape: &model::Conv2d, batch: usize| {
         let model::Conv2d { inputs, outputs, kernel, stride, padding, height, width } = *shape;
         vec![batch, inputs, outputs, kernel, stride, padding, height, width]
@@ -209,7 +209,7 @@ fn spatial(op: &Spatial) -> Parts {
     }
 }
 
-fn update(program: &Program, op: &Update) -> Parts {
+fn update(program: &Program, op: &Update) -> ShapeParts {
     let copied = |copy: Option<View>| copy.map_or(0, |copy| program.dtype(copy).bytes() as usize);
     match *op {
         Update::SumSquares { x, .. } => ("sum_squares", vec![x.len], x),
@@ -247,11 +247,11 @@ mod tests {
             accumulate: false,
             padding: [0; 3],
         };
-        let once = Shape::of(&program, &Op::Dense(Dense::MatMul(product.clone())));
+        let once = OperationShape::of(&program, &Op::Dense(Dense::MatMul(product.clone())));
         assert_eq!((once.kernel, once.dims.as_slice(), once.dtype), ("product_tn", &[2, 3, 5, 0, 4][..], Dtype::Bf16));
         assert_eq!((once.flops, once.bytes), (60.0, 2 * 10 + 2 * 15 + 4 * 6));
         let adding = Op::Dense(Dense::MatMul(MatMul { accumulate: true, ..product }));
-        assert_eq!(Shape::of(&program, &adding).bytes, once.bytes + 4 * 6);
+        assert_eq!(OperationShape::of(&program, &adding).bytes, once.bytes + 4 * 6);
         assert_eq!(largest_view(&program, &adding), 30);
     }
 
@@ -276,7 +276,7 @@ mod tests {
             decay: 0.0,
             clip: None,
         };
-        let shape = Shape::of(&program, &Op::Update(adamw));
+        let shape = OperationShape::of(&program, &Op::Update(adamw));
         assert_eq!((shape.kernel, shape.dims.as_slice(), shape.dtype), ("adamw", &[8, 2][..], Dtype::F32));
         assert_eq!(shape.bytes, 7 * 8 * 4 + 8 * 2 + 4 * 8);
     }

@@ -5,7 +5,7 @@ use record::{About, Case, Caveat, Command};
 use serde_json::Value;
 use terms::{FieldError, Named};
 
-use super::fields::{Area, Fields, Test};
+use super::fields::{Area, HardwareFields, Test};
 use super::resolve::{self, Task};
 use super::{HardwareBenchmark, declared, memory, storage, torch};
 
@@ -13,7 +13,7 @@ use super::{HardwareBenchmark, declared, memory, storage, torch};
 pub(super) static ABOUT: About = About {
     name: "hardware",
     doc: "what this machine can do: memory bandwidth, peaks of computation, links between ranks, storage",
-    fields: &[Fields::fields, Execution::fields, World::fields, comm::fields, Sampling::fields],
+    fields: &[HardwareFields::fields, Execution::fields, World::fields, comm::fields, Sampling::fields],
     metrics: declared::METRICS,
     check,
     command: Some(Command {
@@ -35,7 +35,7 @@ pub(super) static ABOUT: About = About {
 };
 
 pub(super) fn check(case: &mut Case) -> Result<(), FieldError> {
-    let fields = Fields::of(case)?;
+    let fields = HardwareFields::of(case)?;
     torch::resolve(case, &fields)?;
     if contract::is_simulated(case) && fields.test.area() != Area::Pairs {
         return Err(problem("backend", "a simulated backend has no machine to measure", "`backend: shm`"));
@@ -103,8 +103,7 @@ mod tests {
     use super::*;
 
     fn cases(fields: &[(&str, &str)]) -> Result<Vec<Case>, String> {
-        let fields: Vec<_> = fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        let mut plan = record::plan::from_flags(&ABOUT, &fields, &[]).map_err(|errors| errors.to_string())?;
+        let mut plan = record::plan::from_flags(&ABOUT, fields, &[]).map_err(|errors| errors.to_string())?;
         super::super::expand::complete(&mut plan);
         Ok(plan.cases)
     }

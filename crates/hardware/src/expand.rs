@@ -7,7 +7,7 @@ use record::{Case, Plan};
 use serde_json::Value;
 
 use super::about::{ABOUT, check};
-use super::fields::{self, Area, CUDA, Fields, Test};
+use super::fields::{self, Area, CUDA, HardwareFields, Test};
 use super::torch;
 
 /// From a first-level cache to past most last-level caches.
@@ -21,7 +21,7 @@ const DTYPES: &[&str] = &["f32", "f64", "bf16"];
 const SIZES: &[u64] = &[256, 1024, 2048];
 
 /// A field, and the values that it takes where it is open.
-type Open = (&'static str, Vec<Value>);
+type OpenField = (&'static str, Vec<Value>);
 
 fn values<T: Clone + Into<Value>>(of: &[T]) -> Vec<Value> {
     of.iter().cloned().map(Into::into).collect()
@@ -35,7 +35,7 @@ const DTYPES_ON_GPUS: &[&str] = &["f32", "bf16", "f64", "f16"];
 const OF_NATIVE: &[&str] = &["f32", "bf16", "f64", "f16", "f8e4m3", "i8"];
 
 /// What is open in a test.
-fn open(test: Test, on_gpus: bool) -> Vec<Open> {
+fn open(test: Test, on_gpus: bool) -> Vec<OpenField> {
     match test.area() {
         Area::Memory if on_gpus => vec![("bytes", values(ON_GPUS))],
         Area::Compute if on_gpus && test == Test::Fma => vec![("dtype", values(&["f32", "f64"]))],
@@ -48,9 +48,10 @@ fn open(test: Test, on_gpus: bool) -> Vec<Open> {
 }
 
 /// The tests of a profile by PyTorch's ranks: those that they have, fewer for a first look.
-fn by_torch(device: &str, quick: bool) -> Vec<(Test, Vec<Open>)> {
+fn by_torch(device: &str, quick: bool) -> Vec<(Test, Vec<OpenField>)> {
     let on_gpus = device == CUDA;
-    let mut tests: Vec<(Test, Vec<Open>)> = [Test::Copy, Test::Triad].map(|test| (test, open(test, on_gpus))).to_vec();
+    let mut tests: Vec<(Test, Vec<OpenField>)> =
+        [Test::Copy, Test::Triad].map(|test| (test, open(test, on_gpus))).to_vec();
     let (types, few, sizes) = if on_gpus { (DTYPES_ON_GPUS, 2, SIZES_ON_GPUS) } else { (DTYPES, 1, &SIZES[..2]) };
     let types = if quick { &types[..few] } else { types };
     tests.push((Test::Gemm, vec![("dtype", values(types)), ("size", values(sizes))]));
@@ -99,7 +100,7 @@ fn in_memory(caches: Option<u64>) -> u64 {
 }
 
 /// The tests of a profile of the machine, with what is open in each: what a roofline and limits need; fewer for a first look.
-fn profile(quick: bool) -> Vec<(Test, Vec<Open>)> {
+fn profile(quick: bool) -> Vec<(Test, Vec<OpenField>)> {
     let cpus = machine::allowed_cpus();
     let all = cpus.len().max(1) as u64;
     let mut curve = if quick { FEW } else { CURVE }.to_vec();
@@ -134,7 +135,7 @@ pub(super) fn complete(plan: &mut Plan) {
 
 /// The cases that one stands for.
 fn each(case: &Case) -> Vec<Case> {
-    let Ok(fields) = Fields::of(case) else { return vec![case.clone()] };
+    let Ok(fields) = HardwareFields::of(case) else { return vec![case.clone()] };
     if fields.test != Test::All {
         return of_test(case, fields.test, false, &open(fields.test, fields::is_on_gpus(case)));
     }
@@ -165,7 +166,7 @@ fn of_gpus(case: &Case) -> Case {
 }
 
 /// The case as this test, with every combination of what it leaves open. `of_all`: it stands for all tests.
-fn of_test(case: &Case, test: Test, of_all: bool, open: &[Open]) -> Vec<Case> {
+fn of_test(case: &Case, test: Test, of_all: bool, open: &[OpenField]) -> Vec<Case> {
     let mut base = case.clone();
     base.parameters.insert("test", terms::Named::name(test).into());
     if of_all {
@@ -225,7 +226,7 @@ mod tests {
     /// What is given for pairs of cores, or settled for them, is nothing that GPUs must have.
     #[test]
     fn gpus_beside_the_cpu_have_their_own_number_of_ranks() {
-        let flags = [("ranks", "7"), ("threads", "1")].map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let flags = [("ranks", "7"), ("threads", "1")];
         let all = record::plan::from_flags(&ABOUT, &flags, &[]).unwrap().cases.remove(0);
         let gpus = of_gpus(&all);
         for test in [Test::Triad, Test::Gemm, Test::HostToDevice] {

@@ -139,7 +139,7 @@ pub(super) fn gpus() -> u32 {
 
 /// Whether the case measures GPUs.
 pub(super) fn is_on_gpus(case: &Case) -> bool {
-    Fields::of(case).is_ok_and(|fields| fields.device.as_deref() == Some(CUDA))
+    HardwareFields::of(case).is_ok_and(|fields| fields.device.as_deref() == Some(CUDA))
 }
 
 /// Where the case's buffers lie.
@@ -149,7 +149,7 @@ pub(super) fn space(case: &Case) -> Space {
 
 /// What a peak of computation is of: a type, or a way to multiply it that is not the type's own.
 pub(super) fn arithmetic(case: &Case, dtype: Dtype) -> String {
-    let way = Fields::of(case).map_or(Products::Auto, |fields| fields.matmul);
+    let way = HardwareFields::of(case).map_or(Products::Auto, |fields| fields.matmul);
     if way == Products::Auto { dtype.name().to_owned() } else { way.name().to_owned() }
 }
 
@@ -164,7 +164,7 @@ fn dtypes() -> Vec<&'static str> {
 
 record::fields! {
     /// What a case is.
-    pub(super) struct Fields {
+    pub(super) struct HardwareFields {
         test: Test = Field::new(Kind::Word(Test::names), Some("all"), "what is measured").always().common(),
         ranks: Option<u32> = Field {
             doc: "number of ranks (default: 1; between ranks: one a core, at least 4)",

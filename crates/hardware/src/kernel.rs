@@ -7,13 +7,13 @@ mod plain;
 mod prepared;
 
 use contract::{Benchmark, Measured, Prepared, RankContext};
-use engine::{Host, Sample, Shape};
+use engine::{Host, OperationShape, Sample};
 use measure::Failure;
 use record::{About, Case};
 use serde_json::{Map, Value};
 
 use about::{GBS, GFLOPS};
-use fields::Fields;
+use fields::KernelFields;
 
 /// The benchmark `kernel`.
 pub struct KernelBenchmark;
@@ -39,7 +39,7 @@ impl Benchmark for KernelBenchmark {
     fn metrics(&self, case: &Case, measured: &Measured<'_>) -> Map<String, Value> {
         let mut metrics = Map::new();
         let Ok((fields, sample)) = sample(case) else { return metrics };
-        let shape = Shape::of(&sample.program, sample.op());
+        let shape = OperationShape::of(&sample.program, sample.op());
         let rate = |work: f64| work * f64::from(fields.ranks) / measured.times.median / 1e9;
         if shape.flops > 0.0 {
             GFLOPS.put(&mut metrics, rate(shape.flops));
@@ -50,8 +50,8 @@ impl Benchmark for KernelBenchmark {
 }
 
 /// The fields of a case, and its operation.
-fn sample(case: &Case) -> Result<(Fields, Sample), terms::FieldError> {
-    let fields = Fields::of(case)?;
+fn sample(case: &Case) -> Result<(KernelFields, Sample), terms::FieldError> {
+    let fields = KernelFields::of(case)?;
     let sample = fields.sample()?;
     Ok((fields, sample))
 }

@@ -9,7 +9,7 @@ pub(super) const FACTOR: f64 = 3.0;
 
 /// A thread's part of the arrays. A loop over two arrays has no `b`, but for `reduce_broadcast`, which has no `c`.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Part {
+pub(super) struct ArrayPart {
     pub(super) a: *mut f64,
     pub(super) b: *mut f64,
     pub(super) c: *mut f64,
@@ -20,7 +20,7 @@ pub(super) struct Part {
 ///
 /// # Safety
 /// The arrays that the loop has are valid for `len` elements, do not overlap, and nobody else uses them meanwhile.
-pub(super) unsafe fn run(test: Test, part: Part, passes: u32) {
+pub(super) unsafe fn run(test: Test, part: ArrayPart, passes: u32) {
     #[cfg(target_arch = "x86_64")]
     {
         if is_x86_feature_detected!("avx512f") {
@@ -41,10 +41,10 @@ macro_rules! instance {
         /// # Safety
         /// As [`run`]; the processor has the instructions.
         $(#[$attribute])*
-        unsafe fn $name(test: Test, part: Part, passes: u32) {
+        unsafe fn $name(test: Test, part: ArrayPart, passes: u32) {
             for _ in 0..passes {
                 // Opaque, so that no pass is left out because the one before it did the same.
-                let Part { a, b, c, len } = black_box(part);
+                let ArrayPart { a, b, c, len } = black_box(part);
                 // SAFETY: the caller's.
                 unsafe {
                     match test {

@@ -12,7 +12,7 @@ use device::Region;
 use measure::{Failure, WrongReport};
 
 use super::fields::Test;
-use super::loops::{FACTOR, Part, run};
+use super::loops::{ArrayPart, FACTOR, run};
 use super::resolve::Task;
 use super::team::Team;
 
@@ -29,7 +29,7 @@ const SHIFT: u64 = 409;
 const APART: usize = 4096 + 256;
 
 /// A loop and its arrays.
-struct Memory {
+struct LoopMemory {
     test: Test,
     len: usize,
     passes: u32,
@@ -54,10 +54,10 @@ pub(super) fn held(task: &Task) -> u64 {
 pub(super) fn prepare(task: &Task, context: &RankContext) -> Result<Box<dyn Prepared>, Failure> {
     let lacking = |error: std::io::Error| Failure::lacking(error.to_string());
     let team = Team::new(task.threads, context.index as usize * task.threads, &context.cores).map_err(lacking)?;
-    Ok(Box::new(Memory::new(task, team).map_err(lacking)?))
+    Ok(Box::new(LoopMemory::new(task, team).map_err(lacking)?))
 }
 
-impl Memory {
+impl LoopMemory {
     fn new(task: &Task, team: Team) -> std::io::Result<Self> {
         let (test, len) = (task.test, elements(task.test, task.bytes) as usize);
         let region = Region::host(held(task) as usize)?;
@@ -126,14 +126,14 @@ pub(super) fn expected(test: Test, [a, b]: [f64; 2], called: bool) -> [f64; 3] {
 }
 
 /// The part of the arrays that belongs to one thread: where it begins, and how long it is. Whole lines, but for the last.
-pub(super) fn part(arrays: [usize; 3], len: usize, thread: usize, threads: usize) -> (usize, Part) {
+pub(super) fn part(arrays: [usize; 3], len: usize, thread: usize, threads: usize) -> (usize, ArrayPart) {
     let each = len.div_ceil(threads).next_multiple_of(8);
     let (begin, end) = ((thread * each).min(len), ((thread + 1) * each).min(len));
     let at = |array: usize| if array == 0 { std::ptr::null_mut() } else { (array + begin * 8) as *mut f64 };
-    (begin, Part { a: at(arrays[0]), b: at(arrays[1]), c: at(arrays[2]), len: end - begin })
+    (begin, ArrayPart { a: at(arrays[0]), b: at(arrays[1]), c: at(arrays[2]), len: end - begin })
 }
 
-impl Prepared for Memory {
+impl Prepared for LoopMemory {
     fn run(&mut self, _comm: &mut dyn Communicator) -> Result<(), Failure> {
         self.pass();
         Ok(())
@@ -184,10 +184,10 @@ mod tests {
 
     use super::*;
 
-    fn memory(test: Test, bytes: u64, threads: usize) -> Memory {
+    fn memory(test: Test, bytes: u64, threads: usize) -> LoopMemory {
         let (dtype, path) = (terms::Dtype::F64, String::new());
         let task = Task { test, ranks: 1, threads, bytes, dtype, size: 0, path, seed: 1 };
-        Memory::new(&task, Team::new(threads, 0, &[]).unwrap()).unwrap()
+        LoopMemory::new(&task, Team::new(threads, 0, &[]).unwrap()).unwrap()
     }
 
     /// Every loop, alone and on several threads, with parts that end in the middle of a line and threads without a part.

@@ -30,7 +30,7 @@ struct Cores {
 }
 
 /// Arrays in the memory of a node.
-struct Memory {
+struct NodeMemory {
     arrays: [usize; ARRAYS],
     _region: Arc<Region>,
 }
@@ -38,7 +38,7 @@ struct Memory {
 /// A case.
 struct Numa {
     nodes: Vec<Cores>,
-    memories: Vec<Memory>,
+    memories: Vec<NodeMemory>,
     len: usize,
     shift: u64,
     /// `[cores' node][memory's node]`: seconds of the passes since they were last asked for.
@@ -84,7 +84,7 @@ impl Numa {
             bind(&region, *number)
                 .map_err(|error| Failure::lacking(format!("memory cannot be bound to NUMA node {number}: {error}")))?;
             let base = region.base() as usize;
-            memories.push(Memory { arrays: [0, 1, 2].map(|array| base + array * len * 8), _region: region });
+            memories.push(NodeMemory { arrays: [0, 1, 2].map(|array| base + array * len * 8), _region: region });
             teams.push(Cores { cores: cores.clone(), team: Team::new(cores.len(), 0, cores).map_err(lacking)? });
         }
         let times = vec![vec![Vec::new(); nodes.len()]; nodes.len()];

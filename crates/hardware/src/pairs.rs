@@ -37,7 +37,7 @@ struct Duo {
 }
 
 /// A case on one rank.
-struct Pairs {
+struct PairsOnRank {
     rank: u32,
     host: String,
     test: Test,
@@ -76,7 +76,7 @@ pub(super) fn prepare(task: &Task, space: Space, context: &mut RankContext) -> R
         duos.push(Duo { partner, comm, call: call(op, &input, &output), table, times: Vec::new() });
     }
     let at_once = has_core_each(context)?;
-    let mut pairs = Pairs {
+    let mut pairs = PairsOnRank {
         rank: context.rank,
         host: context.host.clone(),
         test: task.test,
@@ -216,7 +216,7 @@ impl Duo {
     }
 }
 
-impl Prepared for Pairs {
+impl Prepared for PairsOnRank {
     /// All rounds. A barrier begins each, so that pairs of a round run at the same time, and nothing else does.
     fn run(&mut self, comm: &mut dyn Communicator) -> Result<(), Failure> {
         for round in &self.schedule {

@@ -7,7 +7,7 @@ use record::Case;
 use serde_json::Value;
 use terms::{Dtype, FieldError};
 
-use super::fields::{self, Area, Fields, Test};
+use super::fields::{self, Area, HardwareFields, Test};
 
 /// Fewer ranks have too few pairs to tell a slow one.
 const RANKS_OF_PAIRS: u32 = stats::FEWEST_RANKS as u32;
@@ -33,7 +33,7 @@ pub(super) struct Task {
 /// # Errors
 /// A value that is missing or wrong.
 pub(super) fn task(case: &Case) -> Result<Task, FieldError> {
-    let fields = Fields::of(case)?;
+    let fields = HardwareFields::of(case)?;
     let test = fields.test;
     let on_gpus = fields::is_on_gpus(case);
     let ranks = fields.ranks.unwrap_or_else(|| if on_gpus { fields::gpus() } else { default_ranks(test) });
@@ -76,7 +76,7 @@ const fn default_bytes(test: Test) -> u64 {
 ///
 /// # Errors
 /// The first such field.
-pub(super) fn check_fields(fields: &Fields) -> Result<(), FieldError> {
+pub(super) fn check_fields(fields: &HardwareFields) -> Result<(), FieldError> {
     let (test, area) = (fields.test, fields.test.area());
     let given: [(&'static str, bool, &[Area]); 5] = [
         ("threads", fields.threads.is_some(), &[Area::Memory, Area::Compute, Area::Results]),
@@ -99,7 +99,7 @@ pub(super) fn check_fields(fields: &Fields) -> Result<(), FieldError> {
 }
 
 /// Refuses types and ways to multiply that the test or the device does not have.
-fn check_products(fields: &Fields) -> Result<(), FieldError> {
+fn check_products(fields: &HardwareFields) -> Result<(), FieldError> {
     let (test, on_gpus) = (fields.test, fields.device.as_deref() == Some(fields::CUDA));
     let dtype = fields.dtype.unwrap_or(Dtype::F32);
     if test == Test::Fma && on_gpus && !matches!(dtype, Dtype::F32 | Dtype::F64) {

@@ -12,14 +12,14 @@ use engine::cores::run_on;
 const LOOKS: u32 = 20_000;
 
 /// A job, as an address: threads use it only while [`Team::run`] waits for them.
-type Job = *const (dyn Fn(usize) + Sync);
+type TeamJob = *const (dyn Fn(usize) + Sync);
 
 /// What the threads share.
-struct Shared {
+struct SharedJob {
     /// Counts jobs.
     number: AtomicU64,
     /// The job of this number. Written while no thread runs one.
-    job: std::cell::UnsafeCell<Option<Job>>,
+    job: std::cell::UnsafeCell<Option<TeamJob>>,
     /// Threads that have not finished it.
     left: AtomicUsize,
     ended: AtomicBool,
@@ -27,13 +27,13 @@ struct Shared {
 
 // SAFETY: `job` is written by the owner while `left` is 0, and read by threads between the increase of `number` (release)
 // and their decrease of `left` (release); the owner waits for 0 (acquire) before it writes again.
-unsafe impl Sync for Shared {}
+unsafe impl Sync for SharedJob {}
 // SAFETY: the address in `job` is only used while the job lives, see `Team::run`.
-unsafe impl Send for Shared {}
+unsafe impl Send for SharedJob {}
 
 /// The threads; the caller of [`Team::run`] is thread 0.
 pub(super) struct Team {
-    shared: Arc<Shared>,
+    shared: Arc<SharedJob>,
     others: Vec<JoinHandle<()>>,
 }
 
@@ -43,7 +43,7 @@ impl Team {
     /// # Errors
     /// When the system does not give them.
     pub(super) fn new(count: usize, first: usize, cores: &[u32]) -> std::io::Result<Self> {
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(SharedJob {
             number: AtomicU64::new(0),
             job: std::cell::UnsafeCell::new(None),
             left: AtomicUsize::new(0),
@@ -70,7 +70,7 @@ impl Team {
     /// Runs `job(thread)` on all threads, and returns when all have finished.
     pub(super) fn run<'j>(&mut self, job: &'j (dyn Fn(usize) + Sync + 'j)) {
         // SAFETY: only the lifetime changes. Threads use the job until they decrease `left`, which this waits for.
-        let erased = unsafe { std::mem::transmute::<*const (dyn Fn(usize) + Sync + 'j), Job>(job) };
+        let erased = unsafe { std::mem::transmute::<*const (dyn Fn(usize) + Sync + 'j), TeamJob>(job) };
         // SAFETY: no thread runs a job, so none reads it.
         unsafe { *self.shared.job.get() = Some(erased) };
         self.shared.left.store(self.others.len(), Ordering::Relaxed);
@@ -87,7 +87,7 @@ impl Team {
 }
 
 /// Runs jobs until the team ends.
-fn serve(shared: &Shared, thread: usize) {
+fn serve(shared: &SharedJob, thread: usize) {
     let mut done = 0;
     loop {
         let mut looks = 0;

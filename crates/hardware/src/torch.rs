@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use terms::{Dtype, FieldError, Named, Runtime};
 
 use super::compute::product_case;
-use super::fields::{Area, CUDA, Fields, Test};
+use super::fields::{Area, CUDA, HardwareFields, Test};
 use super::memory;
 use super::pairs::{messages, operation};
 use super::resolve::{Task, task};
@@ -48,7 +48,7 @@ fn native(test: Test) -> Native {
 }
 
 /// Settles runtime, backend and device where one follows from the others. Tests of GPUs that native ranks lack are PyTorch's.
-pub(super) fn resolve(case: &mut Case, fields: &Fields) -> Result<(), FieldError> {
+pub(super) fn resolve(case: &mut Case, fields: &HardwareFields) -> Result<(), FieldError> {
     let device = fields.device.clone().unwrap_or_else(|| "cpu".to_owned());
     if device == CUDA {
         if !native_has(fields.test) || Execution::of(case)?.python.is_some() {
@@ -81,7 +81,7 @@ fn set_where_open(case: &mut Case, name: &str, value: &Value) {
 }
 
 /// Refuses what the case's ranks do not measure. After [`resolve`].
-pub(super) fn check(case: &mut Case, fields: &Fields) -> Result<(), FieldError> {
+pub(super) fn check(case: &mut Case, fields: &HardwareFields) -> Result<(), FieldError> {
     let (test, device) = (fields.test, fields.device.as_deref().unwrap_or("cpu"));
     if device == CUDA && fields.threads.is_some() {
         return Err(problem("threads", "threads cannot be chosen on a GPU", "leave it out"));

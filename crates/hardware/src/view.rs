@@ -203,8 +203,7 @@ mod tests {
     /// What is found where a case of so many threads or GPUs (`field`) and bytes has this bandwidth on a device.
     fn found(field: &str, device: &str, measured: &[(&str, &str, f64)]) -> Vec<String> {
         let line = |(number, bytes, gbs): &(&str, &str, f64)| {
-            let fields = [("test", "triad"), ("device", device), (field, *number), ("bytes", *bytes)]
-                .map(|(name, value)| (name.to_owned(), value.to_owned()));
+            let fields = [("test", "triad"), ("device", device), (field, *number), ("bytes", *bytes)];
             let case = record::plan::from_flags(&ABOUT, &fields, &[]).unwrap().cases.remove(0);
             let mut line = CaseLine {
                 time_s: Some(TimeSummary { median: 1e-3, ..TimeSummary::default() }),
@@ -222,7 +221,7 @@ mod tests {
 
     /// What is found where the pairs of four ranks show this.
     fn of_pairs(pairs: serde_json::Value) -> Vec<String> {
-        let fields = [("test", "latency"), ("ranks", "4")].map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let fields = [("test", "latency"), ("ranks", "4")];
         let case = record::plan::from_flags(&ABOUT, &fields, &[]).unwrap().cases.remove(0);
         let mut line = CaseLine::unmeasured(&case, Status::Ok, "");
         line.metrics.insert("pairs".to_owned(), pairs);

@@ -8,7 +8,7 @@ use crate::{Shape, Source};
 
 /// One collective call as a tool measured it. What is None has our default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Call {
+pub(crate) struct MeasuredCall {
     pub(crate) op: Collective,
     pub(crate) ranks: u32,
     /// `nccl`, `mpi`, `gloo`.
@@ -41,7 +41,7 @@ impl Default for MeasuredBy {
     }
 }
 
-impl Call {
+impl MeasuredCall {
     /// A call with nothing particular about it.
     pub(crate) const fn new(op: Collective, ranks: u32, backend: &'static str, device: &'static str) -> Self {
         Self {

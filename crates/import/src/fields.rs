@@ -3,21 +3,21 @@
 use terms::Error;
 
 use crate::Source;
-use crate::tree::{Node, Tree, kind, shown};
+use crate::tree::{Tree, ValueNode, kind, shown};
 
 /// The fields of one mapping of a file.
-pub(crate) struct Fields<'n> {
+pub(crate) struct MappedFields<'n> {
     pub(crate) source: &'n Source,
     /// Which mapping, for messages: `benchmark`.
     of: String,
     /// Where it begins.
     pub(crate) line: usize,
-    entries: Vec<(&'n str, usize, &'n Node, bool)>,
+    entries: Vec<(&'n str, usize, &'n ValueNode, bool)>,
 }
 
-impl<'n> Fields<'n> {
+impl<'n> MappedFields<'n> {
     /// The fields of a mapping.
-    pub(crate) fn of_mapping(source: &'n Source, of: &str, node: &'n Node) -> Result<Self, Error> {
+    pub(crate) fn of_mapping(source: &'n Source, of: &str, node: &'n ValueNode) -> Result<Self, Error> {
         let Tree::Map(entries) = &node.tree else {
             return Err(source.error(node.at, format!("`{of}` must be a mapping, not {}", kind(node))));
         };
@@ -26,7 +26,7 @@ impl<'n> Fields<'n> {
     }
 
     /// Takes a field; one without a value is not there.
-    pub(crate) fn take(&mut self, name: &str) -> Option<&'n Node> {
+    pub(crate) fn take(&mut self, name: &str) -> Option<&'n ValueNode> {
         let found = self.entries.iter_mut().find(|(key, ..)| terms::normalize(key) == terms::normalize(name))?;
         found.3 = true;
         let node = found.2;
@@ -34,7 +34,7 @@ impl<'n> Fields<'n> {
     }
 
     /// Takes a field that must be there.
-    pub(crate) fn needed(&mut self, name: &str) -> Result<&'n Node, Error> {
+    pub(crate) fn needed(&mut self, name: &str) -> Result<&'n ValueNode, Error> {
         self.take(name).ok_or_else(|| self.source.error(self.line, format!("`{}` has no `{name}`", self.of)))
     }
 
@@ -46,7 +46,7 @@ impl<'n> Fields<'n> {
     }
 
     /// Takes every field that is left, in the order of the file.
-    pub(crate) fn rest(&mut self) -> Vec<(&'n str, &'n Node)> {
+    pub(crate) fn rest(&mut self) -> Vec<(&'n str, &'n ValueNode)> {
         let left = self.entries.iter_mut().filter(|(.., taken)| !taken);
         left.map(|entry| {
             entry.3 = true;
@@ -57,7 +57,7 @@ impl<'n> Fields<'n> {
 }
 
 /// The values of a field that may be a list.
-pub(crate) fn items<'n>(source: &Source, name: &str, node: &'n Node) -> Result<&'n [Node], Error> {
+pub(crate) fn items<'n>(source: &Source, name: &str, node: &'n ValueNode) -> Result<&'n [ValueNode], Error> {
     match &node.tree {
         Tree::List(items) if items.is_empty() => Err(source.error(node.at, format!("`{name}` is an empty list"))),
         Tree::List(items) => Ok(items),
@@ -66,7 +66,7 @@ pub(crate) fn items<'n>(source: &Source, name: &str, node: &'n Node) -> Result<&
 }
 
 /// A text.
-pub(crate) fn text<'n>(source: &Source, name: &str, node: &'n Node) -> Result<&'n str, Error> {
+pub(crate) fn text<'n>(source: &Source, name: &str, node: &'n ValueNode) -> Result<&'n str, Error> {
     match &node.tree {
         Tree::Scalar { text, .. } => Ok(text),
         _ => Err(source.error(node.at, format!("`{name}` must be a text, not {}", kind(node)))),
@@ -74,7 +74,7 @@ pub(crate) fn text<'n>(source: &Source, name: &str, node: &'n Node) -> Result<&'
 }
 
 /// A whole number in a range. A text in quotes is none.
-pub(crate) fn whole(source: &Source, name: &str, node: &Node, low: u64, high: u64) -> Result<u64, Error> {
+pub(crate) fn whole(source: &Source, name: &str, node: &ValueNode, low: u64, high: u64) -> Result<u64, Error> {
     let number = match &node.tree {
         Tree::Scalar { text, quoted: false } => text.parse::<u64>().ok().filter(|number| (low..=high).contains(number)),
         _ => None,
@@ -86,12 +86,12 @@ pub(crate) fn whole(source: &Source, name: &str, node: &Node, low: u64, high: u6
 }
 
 /// Whole numbers of a field that may be a list.
-pub(crate) fn wholes(source: &Source, name: &str, node: &Node, low: u64, high: u64) -> Result<Vec<u64>, Error> {
+pub(crate) fn wholes(source: &Source, name: &str, node: &ValueNode, low: u64, high: u64) -> Result<Vec<u64>, Error> {
     items(source, name, node)?.iter().map(|item| whole(source, name, item, low, high)).collect()
 }
 
 /// A number above zero, and no larger than any of the field could be.
-pub(crate) fn number(source: &Source, name: &str, node: &Node, high: f64) -> Result<f64, Error> {
+pub(crate) fn number(source: &Source, name: &str, node: &ValueNode, high: f64) -> Result<f64, Error> {
     let number = match &node.tree {
         Tree::Scalar { text, quoted: false } => {
             text.parse::<f64>().ok().filter(|number| *number > 0.0 && *number <= high)
@@ -105,7 +105,7 @@ pub(crate) fn number(source: &Source, name: &str, node: &Node, high: f64) -> Res
 }
 
 /// `true` or `false`.
-pub(crate) fn flag(source: &Source, name: &str, node: &Node) -> Result<bool, Error> {
+pub(crate) fn flag(source: &Source, name: &str, node: &ValueNode) -> Result<bool, Error> {
     match &node.tree {
         Tree::Scalar { text, quoted: false } if matches!(text.as_str(), "true" | "True") => Ok(true),
         Tree::Scalar { text, quoted: false } if matches!(text.as_str(), "false" | "False") => Ok(false),
@@ -114,7 +114,7 @@ pub(crate) fn flag(source: &Source, name: &str, node: &Node) -> Result<bool, Err
 }
 
 /// One of these words; case, hyphens and underscores are the same.
-pub(crate) fn word<'w>(source: &Source, name: &str, node: &Node, words: &[&'w str]) -> Result<&'w str, Error> {
+pub(crate) fn word<'w>(source: &Source, name: &str, node: &ValueNode, words: &[&'w str]) -> Result<&'w str, Error> {
     let given = text(source, name, node)?;
     one_of(source, name, given, node.at, words)
 }

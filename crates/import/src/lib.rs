@@ -98,10 +98,10 @@ pub fn read(source: &Source, named: Option<&'static dyn Format>) -> Result<Impor
 }
 
 /// A format that was found.
-type Found = &'static dyn Format;
+type FoundFormat = &'static dyn Format;
 
 /// The formats without all logs of trainings but the first, and those.
-fn without_twins(found: Vec<Found>) -> (Vec<Found>, Vec<Found>) {
+fn without_twins(found: Vec<FoundFormat>) -> (Vec<FoundFormat>, Vec<FoundFormat>) {
     let first = found.iter().position(|format| format.is_of_trainings());
     let (mut kept, mut twins) = (Vec::new(), Vec::new());
     for (at, format) in found.into_iter().enumerate() {

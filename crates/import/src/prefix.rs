@@ -33,13 +33,13 @@ const MOST: usize = 64;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Prefixes {
     /// The longest first: one may be the end of another.
-    shapes: Vec<Shape>,
+    shapes: Vec<PrefixShape>,
 }
 
 /// A prefix without its numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Shape {
-    parts: Vec<Part>,
+struct PrefixShape {
+    parts: Vec<PrefixPart>,
     /// Whether a space or nothing follows it.
     is_spaced: bool,
     /// A text of it by which its lines are found within others; empty where it has none.
@@ -47,7 +47,7 @@ struct Shape {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Part {
+enum PrefixPart {
     Letter(char),
     Digits,
     Space,
@@ -63,11 +63,11 @@ const MONTHS: &[&str] = &["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug"
 impl Prefixes {
     /// The prefixes of the lines of a text.
     pub(crate) fn find(text: &str) -> Self {
-        let mut shapes: Vec<Shape> = Vec::new();
+        let mut shapes: Vec<PrefixShape> = Vec::new();
         for (line, prefix) in text.lines().filter_map(|line| Some((line, before_head(line)?))) {
             // Most lines have a prefix that is known.
             if !shapes.iter().any(|shape| shape.length_in(line) == Some(prefix.len())) && shapes.len() < MOST {
-                shapes.push(Shape::parse(prefix, line[prefix.len()..].starts_with([' ', '\t'])));
+                shapes.push(PrefixShape::parse(prefix, line[prefix.len()..].starts_with([' ', '\t'])));
                 shapes.sort_by_key(|shape| std::cmp::Reverse(shape.parts.len()));
             }
         }
@@ -115,7 +115,7 @@ fn before_head(line: &str) -> Option<&str> {
     (!prefix.trim().is_empty() && prefix.len() <= LONGEST).then_some(prefix)
 }
 
-impl Shape {
+impl PrefixShape {
     fn parse(prefix: &str, is_spaced: bool) -> Self {
         let mut parts = Vec::new();
         let mut rest = prefix;
@@ -157,21 +157,21 @@ impl Shape {
 }
 
 /// The first part of a text, and its length in bytes.
-fn part(text: &str) -> Option<(Part, usize)> {
+fn part(text: &str) -> Option<(PrefixPart, usize)> {
     let first = text.chars().next()?;
     let run = |is: fn(char) -> bool| text.find(|letter| !is(letter)).unwrap_or(text.len());
     if first.is_ascii_digit() {
-        return Some((Part::Digits, run(|letter| letter.is_ascii_digit())));
+        return Some((PrefixPart::Digits, run(|letter| letter.is_ascii_digit())));
     }
     if matches!(first, ' ' | '\t') {
-        return Some((Part::Space, run(|letter| matches!(letter, ' ' | '\t'))));
+        return Some((PrefixPart::Space, run(|letter| matches!(letter, ' ' | '\t'))));
     }
     let name = text.get(..3).filter(|_| first.is_ascii_uppercase());
     let ends = || !text[3..].starts_with(|letter: char| letter.is_ascii_alphanumeric());
     match name.filter(|_| ends()) {
-        Some(day) if DAYS.contains(&day) => Some((Part::Day, 3)),
-        Some(month) if MONTHS.contains(&month) => Some((Part::Month, 3)),
-        _ => Some((Part::Letter(first), first.len_utf8())),
+        Some(day) if DAYS.contains(&day) => Some((PrefixPart::Day, 3)),
+        Some(month) if MONTHS.contains(&month) => Some((PrefixPart::Month, 3)),
+        _ => Some((PrefixPart::Letter(first), first.len_utf8())),
     }
 }
 

@@ -15,12 +15,12 @@ const BYTES: usize = 1 << 20;
 const LIMITS: Limits = Limits { depth: 32, nodes: 20_000, scalar: 4096 };
 
 /// A value and its line, from 1.
-pub(crate) type Node = yaml::Node<usize>;
+pub(crate) type ValueNode = yaml::Node<usize>;
 /// What a value is.
 pub(crate) type Tree = yaml::Tree<usize>;
 
 /// What a value is, for messages: a single one is quoted.
-pub(crate) fn kind(node: &Node) -> String {
+pub(crate) fn kind(node: &ValueNode) -> String {
     match &node.tree {
         Tree::Scalar { text, .. } => format!("`{}`", shown(text)),
         _ => node.kind().to_owned(),
@@ -71,12 +71,12 @@ pub(crate) fn beginning(source: &Source) -> &str {
 }
 
 /// Reads lines; remembers the first key that is written twice.
-struct Lines {
+struct LineReader {
     begins: Vec<usize>,
     twice: Option<(String, usize, usize)>,
 }
 
-impl Places<usize> for Lines {
+impl Places<usize> for LineReader {
     fn place(&self, range: Range<usize>) -> usize {
         self.begins.partition_point(|begin| *begin <= range.start).max(1)
     }
@@ -91,7 +91,7 @@ impl Places<usize> for Lines {
 }
 
 /// The tree of a configuration.
-pub(crate) fn parse(source: &Source) -> Result<Node, Error> {
+pub(crate) fn parse(source: &Source) -> Result<ValueNode, Error> {
     let text = source.text();
     if text.len() > BYTES {
         let what = format!("{} is larger than {} KiB, which no configuration is", source.name(), BYTES >> 10);
@@ -99,7 +99,7 @@ pub(crate) fn parse(source: &Source) -> Result<Node, Error> {
     }
     let text = if is_json(text) { without_comments(text) } else { text.to_owned() };
     let begins = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
-    let mut lines = Lines { begins, twice: None };
+    let mut lines = LineReader { begins, twice: None };
     let root = yaml::parse(&text, LIMITS, &mut lines);
     if let Some((key, line, first)) = lines.twice {
         return Err(source.error(line, format!("`{}` is given twice, first in line {first}", shown(&key))));
@@ -167,17 +167,18 @@ fn blank(bytes: &mut [u8], at: usize, until: &[u8]) -> usize {
 mod tests {
     use super::*;
 
-    fn parsed(text: &str) -> Result<Node, String> {
+    fn parsed(text: &str) -> Result<ValueNode, String> {
         parse(&Source::new("x.json", text.as_bytes().to_vec()).unwrap()).map_err(|error| error.to_string())
     }
 
-    fn flat(node: &Node) -> String {
+    fn flat(node: &ValueNode) -> String {
         match &node.tree {
             Tree::Null => "null".to_owned(),
             Tree::Scalar { text, quoted } => format!("{text}{}@{}", if *quoted { "'" } else { "" }, node.at),
             Tree::List(items) => format!("[{}]", items.iter().map(flat).collect::<Vec<_>>().join(" ")),
             Tree::Map(entries) => {
-                let entry = |(key, node): &(yaml::Key<usize>, Node)| format!("{}@{}={}", key.text, key.at, flat(node));
+                let entry =
+                    |(key, node): &(yaml::Key<usize>, ValueNode)| format!("{}@{}={}", key.text, key.at, flat(node));
                 format!("{{{}}}", entries.iter().map(entry).collect::<Vec<_>>().join(" "))
             }
         }

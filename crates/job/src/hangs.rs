@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use import::traces::{
-    Difference, Finding, FlightEntry, FlightReport, Frame, HangNote, Missing, Problem, Traces, Waiting,
+    Difference, FlightEntry, FlightReport, Frame, HangCause, HangNote, Missing, Problem, Traces, Waiting,
 };
 use serde_json::{Value, json};
 
@@ -70,7 +70,7 @@ fn transfers(all: &[HangNote]) -> Option<String> {
 pub(crate) fn json(traces: &Traces) -> Value {
     let found = report(traces).filter(|report| !report.findings.is_empty());
     let Some(found) = found else { return Value::Null };
-    let cause = |one: &Finding| {
+    let cause = |one: &HangCause| {
         let ranks: Vec<u32> = one.missing.iter().map(|missing| missing.rank).collect();
         json!({"problem": word(one.problem), "ranks": ranks, "call": name(&one.call), "arrived": one.arrived})
     };
@@ -102,11 +102,11 @@ fn word(problem: Problem) -> &'static str {
 }
 
 /// Whether a finding is of calls that were seen from outside, which nobody numbered.
-fn is_live(finding: &Finding) -> bool {
+fn is_live(finding: &HangCause) -> bool {
     finding.call.group.is_empty()
 }
 
-fn sentence(finding: &Finding, notes: &[HangNote]) -> String {
+fn sentence(finding: &HangCause, notes: &[HangNote]) -> String {
     let what = name(&finding.call);
     let missing: Vec<u32> = finding.missing.iter().map(|missing| missing.rank).collect();
     let (causes, arrived, place) = (ranks(&missing), ranks(&finding.arrived), frames(finding.frames()));
@@ -166,7 +166,7 @@ fn whereabouts(ranks: &[u32], notes: &[HangNote]) -> String {
 }
 
 /// Where a call began on the devices of some ranks, and not on those of others.
-fn started(finding: &Finding) -> Option<String> {
+fn started(finding: &HangCause) -> Option<String> {
     let in_state = |state: &str| -> Vec<u32> {
         let of = |missing: &&Missing| missing.last.as_ref().is_some_and(|last| last.state == state);
         finding.missing.iter().filter(of).map(|missing| missing.rank).collect()
@@ -183,7 +183,7 @@ fn started(finding: &Finding) -> Option<String> {
 }
 
 /// `rank 1 is in barrier (job.py:7) while rank 0 is in all_reduce #46 of 0 (default_pg) (job.py:6)`.
-fn other_operation(finding: &Finding) -> String {
+fn other_operation(finding: &HangCause) -> String {
     let mut calls: BTreeMap<String, Vec<u32>> = BTreeMap::new();
     for missing in &finding.missing {
         if let Some(entry) = &missing.last {
@@ -204,7 +204,7 @@ fn other_operation(finding: &Finding) -> String {
 }
 
 /// `rank 1: size differs: 1025 elements in all_gather #4 of 0 (default_pg), and 1024 of ranks 0, 2, 3`.
-fn mismatch(finding: &Finding, difference: Difference) -> String {
+fn mismatch(finding: &HangCause, difference: Difference) -> String {
     let value = |entry: &FlightEntry| match difference {
         Difference::Operation => entry.operation.clone(),
         Difference::Dtype => entry.dtype().unwrap_or("no type").to_owned(),
@@ -227,7 +227,7 @@ fn mismatch(finding: &Finding, difference: Difference) -> String {
 }
 
 /// The last call of a rank, with its stack where that says more.
-fn last_call(missing: &Missing, finding: &Finding) -> Option<String> {
+fn last_call(missing: &Missing, finding: &HangCause) -> Option<String> {
     let last = missing.last.as_ref()?;
     let place = if last.frames == finding.frames() { String::new() } else { frames(&last.frames) };
     Some(format!("the last call of rank {} is {}{place}", missing.rank, name(last)))

@@ -79,7 +79,7 @@ pub fn run(asked: &Asked<'_>, say: &mut dyn FnMut(&str)) -> Result<Traced, Error
     // Ctrl-C ends the job; what its ranks wrote by then is explained.
     process::interrupt::install().map_err(|error| Error::new("signals could not be set up").cause(error))?;
     let kills_before = measure::machine::out_of_memory_kills();
-    let mut watch = Watch { machine: MachineWatch::new(), say };
+    let mut watch = JobWatch { machine: MachineWatch::new(), say };
     let ended = match asked.nsys {
         true => with_nsys((program, arguments), &folder, asked, &mut watch)?,
         false => {
@@ -99,7 +99,7 @@ pub fn run(asked: &Asked<'_>, say: &mut dyn FnMut(&str)) -> Result<Traced, Error
 }
 
 /// What looks on while the job runs.
-struct Watch<'s> {
+struct JobWatch<'s> {
     machine: MachineWatch,
     say: &'s mut dyn FnMut(&str),
 }
@@ -165,7 +165,7 @@ fn with_nsys(
     (program, arguments): (&OsStr, &[OsString]),
     folder: &Path,
     asked: &Asked<'_>,
-    watch: &mut Watch<'_>,
+    watch: &mut JobWatch<'_>,
 ) -> Result<Ended, Error> {
     let nsys = process::first_program(asked.search_path, "nsys").ok_or_else(|| {
         Error::new("nsys is not installed")
@@ -201,7 +201,7 @@ fn end_of(
     (program, arguments): (&OsStr, &[OsString]),
     variables: &[(&str, OsString)],
     (traces, output): (&Path, fn() -> Stdio),
-    watch: &mut Watch<'_>,
+    watch: &mut JobWatch<'_>,
 ) -> Result<Ended, Error> {
     let failed = |error: std::io::Error| Error::new(format!("{} cannot be opened", traces.display())).cause(error);
     let folder = HeldFolder::open(traces).map_err(failed)?;

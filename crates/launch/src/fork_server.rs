@@ -37,17 +37,17 @@ const ENDING: Duration = Duration::from_secs(1);
 const LONGEST: usize = 4096;
 
 /// What ranks of one server have in common: the Python that is asked for, and the variables that are added for them.
-type Key = (Option<String>, Vec<(String, String)>);
+type ServerKey = (Option<String>, Vec<(String, String)>);
 
 /// The fork servers of a starter and of its clones.
 #[derive(Clone, Default)]
 pub(crate) struct ForkServers {
     /// The one that was used last is last.
-    known: Arc<Mutex<Vec<(Key, State)>>>,
+    known: Arc<Mutex<Vec<(ServerKey, ServerState)>>>,
     on_note: Option<fn(&str)>,
 }
 
-enum State {
+enum ServerState {
     Serves(ForkServer),
     /// Ranks of this key are started one by one.
     Unable,
@@ -68,7 +68,8 @@ impl ForkServers {
     /// Whether ranks of this world are forked, as far as is known.
     pub(crate) fn serve(&self, spec: &WorldSpec, wishes: &Wishes) -> bool {
         let key = key(spec, wishes);
-        let is_unable = |(known, state): &(Key, State)| *known == key && matches!(state, State::Unable);
+        let is_unable =
+            |(known, state): &(ServerKey, ServerState)| *known == key && matches!(state, ServerState::Unable);
         pytorch::can_be_forked(spec, wishes) && !self.lock().iter().any(is_unable)
     }
 
@@ -96,10 +97,10 @@ impl ForkServers {
         let failed = |error: io::Error| not_started(format!("starting the fork server: {error}"), None);
         let mut server = ForkServer::start(&key, wishes, program).map_err(failed)?;
         let why = match server.hear(Instant::now() + limit) {
-            Ok(Answer::Ready) => return Ok(Some(server)),
+            Ok(ServerAnswer::Ready) => return Ok(Some(server)),
             // Its ranks say so themselves.
-            Ok(Answer::Missing) => None,
-            Ok(Answer::Refused(why)) => Some(why),
+            Ok(ServerAnswer::Missing) => None,
+            Ok(ServerAnswer::Refused(why)) => Some(why),
             Ok(other) => Some(format!("it said {other:?}")),
             Err(Lost::Ended(how)) => Some(how),
             Err(Lost::Interrupted(signal)) => return Err(interrupted(signal)),
@@ -111,15 +112,15 @@ impl ForkServers {
         if let Some(why) = why {
             self.note(&format!("PyTorch ranks are started one by one, each imports torch: fork server: {why}"));
         }
-        self.lock().push((key, State::Unable));
+        self.lock().push((key, ServerState::Unable));
         Ok(None)
     }
 
     /// Keeps a server for the next world.
     pub(crate) fn put(&self, server: ForkServer) {
         let mut known = self.lock();
-        known.push((server.key.clone(), State::Serves(server)));
-        let serves = |(_, state): &(Key, State)| matches!(state, State::Serves(_));
+        known.push((server.key.clone(), ServerState::Serves(server)));
+        let serves = |(_, state): &(ServerKey, ServerState)| matches!(state, ServerState::Serves(_));
         if known.iter().filter(|entry| serves(entry)).count() > MOST
             && let Some(oldest) = known.iter().position(serves)
         {
@@ -127,12 +128,12 @@ impl ForkServers {
         }
     }
 
-    fn remove(&self, key: &Key) -> Option<ForkServer> {
+    fn remove(&self, key: &ServerKey) -> Option<ForkServer> {
         let mut known = self.lock();
         let at = known.iter().position(|(known, _)| known == key)?;
         match known.remove(at) {
-            (_, State::Serves(server)) => Some(server),
-            (_, State::Unable) => None,
+            (_, ServerState::Serves(server)) => Some(server),
+            (_, ServerState::Unable) => None,
         }
     }
 
@@ -142,12 +143,12 @@ impl ForkServers {
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<(Key, State)>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<(ServerKey, ServerState)>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn key(spec: &WorldSpec, wishes: &Wishes) -> Key {
+fn key(spec: &WorldSpec, wishes: &Wishes) -> ServerKey {
     (pytorch::named(spec).map(str::to_owned), wishes.environment.clone())
 }
 
@@ -165,7 +166,7 @@ fn how(exit: Exit) -> String {
 
 /// What a server says.
 #[derive(Debug, Deserialize)]
-enum Answer {
+enum ServerAnswer {
     /// The server has imported torch.
     Ready,
     /// torch cannot be imported.
@@ -189,7 +190,7 @@ enum Lost {
 
 /// A fork server; killed and reaped when dropped. Its ranks live on.
 pub(crate) struct ForkServer {
-    key: Key,
+    key: ServerKey,
     process: Process,
     link: Courier,
     output: Output,
@@ -197,7 +198,7 @@ pub(crate) struct ForkServer {
 }
 
 impl ForkServer {
-    fn start(key: &Key, wishes: &Wishes, program: &PathBuf) -> io::Result<Self> {
+    fn start(key: &ServerKey, wishes: &Wishes, program: &PathBuf) -> io::Result<Self> {
         let (link, other) = Courier::pair()?;
         let (read, write) = output_pipe()?;
         let mut command = Command::new(program);
@@ -240,10 +241,10 @@ impl ForkServer {
         let answer = self.hear(Instant::now() + limit);
         drop(adoption);
         match (answer, sent) {
-            (Ok(Answer::Forked(pid)), Ok(())) => {
+            (Ok(ServerAnswer::Forked(pid)), Ok(())) => {
                 Process::watch_descendant(pid).map_err(|error| failed(self, error.to_string()))
             }
-            (Ok(Answer::Failed(why)), _) => Err(failed(self, why)),
+            (Ok(ServerAnswer::Failed(why)), _) => Err(failed(self, why)),
             (Ok(other), _) => Err(failed(self, format!("it said {other:?}"))),
             (Err(Lost::Ended(how)), _) => Err(failed(self, how)),
             (Err(Lost::TimeOver), _) => Err(failed(self, format!("no answer within {} s", limit.as_secs()))),
@@ -252,7 +253,7 @@ impl ForkServer {
     }
 
     /// Waits for what it says next.
-    fn hear(&mut self, deadline: Instant) -> Result<Answer, Lost> {
+    fn hear(&mut self, deadline: Instant) -> Result<ServerAnswer, Lost> {
         loop {
             self.polls.clear();
             let said = self.polls.add(self.link.descriptor(), Interest::Read);

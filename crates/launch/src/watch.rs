@@ -38,7 +38,7 @@ pub(crate) enum Wait {
 }
 
 /// One wait for the answers of all ranks.
-pub(crate) struct Watch {
+pub(crate) struct AnswerWatch {
     deadline: Instant,
     next_look: Instant,
     /// When the first rank ended.
@@ -49,7 +49,7 @@ pub(crate) struct Watch {
     still: Option<(Instant, Vec<Option<OperationState>>)>,
 }
 
-impl Watch {
+impl AnswerWatch {
     /// From now on, for at most `limit`.
     pub(crate) fn new(now: Instant, limit: Duration) -> Self {
         // A limit beyond what a clock can hold is none.

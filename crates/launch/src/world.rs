@@ -16,7 +16,7 @@ use crate::remote::Remote;
 use crate::stall::{OnStall, StallWatch, standing, tell};
 use crate::status::StatusPage;
 use crate::verdict::{Occasion, Phase, RankState, verdict};
-use crate::watch::{Wait, Watch};
+use crate::watch::{AnswerWatch, Wait};
 
 /// How long ranks have for leaving in peace before they are killed.
 const FAREWELL: Duration = Duration::from_millis(500);
@@ -143,7 +143,7 @@ impl ProcessWorld {
 
     /// Sleeps until every rank has answered that it could, or ends in a verdict.
     fn await_answers(&mut self, limit: Duration) -> Result<(), Verdict> {
-        let mut watch = Watch::new(Instant::now(), limit);
+        let mut watch = AnswerWatch::new(Instant::now(), limit);
         // Not while they start: each then has much to do that no page shows.
         let on_stall = self.on_stall.clone().filter(|_| self.phase != Phase::Start);
         let mut stalls = on_stall.map(|on| (StallWatch::new(Instant::now(), &on, self.patience), on));

@@ -110,7 +110,7 @@ pub struct Taken {
 
 /// One sample.
 #[derive(Clone, Copy, Debug, Default)]
-struct Sample {
+struct TimedSample {
     ns: u64,
     launches: Launches,
     missed: bool,
@@ -165,8 +165,8 @@ pub fn take<T: Timed>(clock: &Clock, timed: &mut T, request: SampleRequest) -> R
 
 /// `calls` calls back to back. Where values would leave the exact range, the sample is a sum of batches with fresh
 /// inputs between them, outside the timing.
-fn streaming<T: Timed>(clock: &Clock, timed: &mut T, calls: u32) -> Result<Sample, T::Error> {
-    let (mut left, mut sample) = (calls, Sample::default());
+fn streaming<T: Timed>(clock: &Clock, timed: &mut T, calls: u32) -> Result<TimedSample, T::Error> {
+    let (mut left, mut sample) = (calls, TimedSample::default());
     let on_device = timed.launches();
     while left > 0 {
         let batch = timed.make_room(left);
@@ -195,7 +195,7 @@ fn streaming<T: Timed>(clock: &Clock, timed: &mut T, calls: u32) -> Result<Sampl
 
 /// One call from an agreed instant: from that instant, not from when this rank got there, so that the maximum over
 /// ranks is the time until the last rank had its result.
-fn isolated<T: Timed>(clock: &Clock, timed: &mut T) -> Result<Sample, T::Error> {
+fn isolated<T: Timed>(clock: &Clock, timed: &mut T) -> Result<TimedSample, T::Error> {
     timed.make_room(1);
     let on_device = timed.launches();
     timed.begin_beside()?;
@@ -218,12 +218,12 @@ fn isolated<T: Timed>(clock: &Clock, timed: &mut T) -> Result<Sample, T::Error> 
     timed.end_beside()?;
     let launches = Launches { calls: u64::from(on_device), ns: launched.saturating_sub(start) };
     let device_ns = if on_device { timed.device_ns()? } else { None };
-    Ok(Sample { ns, launches, missed, device_ns })
+    Ok(TimedSample { ns, launches, missed, device_ns })
 }
 
 /// One call of a chain, from when this rank enters it until it has its result. Ranks do not meet before it: one that comes
 /// late makes the others wait, and that is part of what a token takes.
-fn decode<T: Timed>(clock: &Clock, timed: &mut T) -> Result<Sample, T::Error> {
+fn decode<T: Timed>(clock: &Clock, timed: &mut T) -> Result<TimedSample, T::Error> {
     timed.make_room(1);
     compute(clock, timed.compute_ns());
     let on_device = timed.launches();
@@ -237,7 +237,7 @@ fn decode<T: Timed>(clock: &Clock, timed: &mut T) -> Result<Sample, T::Error> {
     let ns = clock.now_ns() - begin;
     let launches = Launches { calls: u64::from(on_device), ns: launched - begin };
     let device_ns = if on_device { timed.device_ns()? } else { None };
-    Ok(Sample { ns, launches, missed: false, device_ns })
+    Ok(TimedSample { ns, launches, missed: false, device_ns })
 }
 
 /// Keeps this rank busy for so long. A product of matrices would add its own noise to when ranks enter the call.

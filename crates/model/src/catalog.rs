@@ -1,7 +1,7 @@
 //! The table of models, and building one of them by its name.
 
 use crate::entry::Entry;
-use crate::error::Error;
+use crate::error::ModelError;
 use crate::models::{bert, gpt, llama, mlp, resnet};
 use crate::specification::Model;
 
@@ -26,19 +26,19 @@ pub static CATALOG: &[&Entry] = &[
 ///
 /// # Errors
 /// When there is none, with the nearest or all of them.
-pub fn entry(name: &str) -> Result<&'static Entry, Error> {
+pub fn entry(name: &str) -> Result<&'static Entry, ModelError> {
     let wanted = terms::normalize(name);
     if let Some(entry) = CATALOG.iter().find(|entry| terms::normalize(entry.name) == wanted) {
         return Ok(entry);
     }
     let hint = terms::suggestion(name, CATALOG.iter().map(|entry| entry.name));
-    Err(Error::new("model", format!("there is no model `{name}`"), hint))
+    Err(ModelError::new("model", format!("there is no model `{name}`"), hint))
 }
 
 /// The model of this name with these settings.
 ///
 /// # Errors
 /// As [`entry`] and [`Entry::model`].
-pub fn model(name: &str, settings: &[(String, f64)]) -> Result<Model, Error> {
+pub fn model(name: &str, settings: &[(String, f64)]) -> Result<Model, ModelError> {
     entry(name)?.model(settings)
 }

@@ -1,7 +1,7 @@
 //! What an entry of the table of models says of its model.
 
-use crate::error::Error;
-use crate::settings::{Setting, Settings};
+use crate::error::ModelError;
+use crate::settings::{ModelSettings, Setting};
 use crate::specification::Model;
 
 /// A model that can be asked for by name.
@@ -13,7 +13,7 @@ pub struct Entry {
     pub doc: &'static str,
     /// What can be set. One that follows from another stands after it.
     pub settings: &'static [Setting],
-    pub(crate) build: fn(&'static str, &Settings) -> Result<Model, Error>,
+    pub(crate) build: fn(&'static str, &ModelSettings) -> Result<Model, ModelError>,
 }
 
 impl Entry {
@@ -21,15 +21,15 @@ impl Entry {
     ///
     /// # Errors
     /// A setting that it does not have, a value out of range, dimensions that do not go together.
-    pub fn model(&self, settings: &[(String, f64)]) -> Result<Model, Error> {
-        (self.build)(self.name, &Settings::new(self.name, self.settings, settings)?)
+    pub fn model(&self, settings: &[(String, f64)]) -> Result<Model, ModelError> {
+        (self.build)(self.name, &ModelSettings::new(self.name, self.settings, settings)?)
     }
 
     /// Every setting with its value, given or by default, in the declared order.
     ///
     /// # Errors
     /// A setting that it does not have, a value out of range.
-    pub fn resolved(&self, settings: &[(String, f64)]) -> Result<Vec<(&'static str, f64)>, Error> {
-        Ok(Settings::new(self.name, self.settings, settings)?.resolved())
+    pub fn resolved(&self, settings: &[(String, f64)]) -> Result<Vec<(&'static str, f64)>, ModelError> {
+        Ok(ModelSettings::new(self.name, self.settings, settings)?.resolved())
     }
 }

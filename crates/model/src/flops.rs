@@ -4,7 +4,7 @@
 //! activations, lookups, losses and updates do not, as in all published figures.
 
 use crate::layer::{Attention, Layer};
-use crate::shape::{Shape, Unsound};
+use crate::shape::{MatrixShape, Unsound};
 use crate::specification::{Family, Model, Node};
 
 terms::named! {
@@ -31,7 +31,7 @@ fn visible_pairs(layer: &Attention, rows: usize) -> f64 {
 
 impl Node {
     /// Operations of the forward pass on an input and output of these shapes.
-    fn forward_flops(&self, input: Shape, output: Shape) -> f64 {
+    fn forward_flops(&self, input: MatrixShape, output: MatrixShape) -> f64 {
         let macs = match &self.layer {
             Layer::Linear(layer) => input.rows as f64 * layer.inputs as f64 * layer.width() as f64,
             Layer::Conv2d(layer) => {
@@ -52,7 +52,7 @@ impl Model {
     /// As [`Model::shapes`].
     pub fn forward_flops_by_node(&self) -> Result<Vec<Vec<f64>>, Unsound> {
         let shapes = self.shapes()?;
-        let mut flow = Shape { rows: self.input.rows(), columns: self.input.columns() };
+        let mut flow = MatrixShape { rows: self.input.rows(), columns: self.input.columns() };
         let mut all = Vec::with_capacity(self.blocks.len());
         for (block, outputs) in self.blocks.iter().zip(&shapes) {
             let input = |node: &Node| match node.inputs[0] {

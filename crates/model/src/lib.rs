@@ -18,11 +18,11 @@ mod specification;
 
 pub use catalog::{CATALOG, entry, model};
 pub use entry::Entry;
-pub use error::Error;
+pub use error::ModelError;
 pub use flops::Convention;
 pub use initial::initial_f64;
 pub use layer::{Attention, BatchNorm, Conv2d, CrossEntropy, Embedding, Layer, Linear, Norm, Pool, Rotary, Split};
 pub use parameter::{Init, Parameter, Part, Shard};
 pub use settings::{Fallback, Setting, Values};
-pub use shape::{Shape, Unsound};
+pub use shape::{MatrixShape, Unsound};
 pub use specification::{Block, Family, Input, Model, Node, Value};

@@ -1,6 +1,6 @@
 //! Models, one module a family of the same graph; each entry is one line of [`crate::CATALOG`].
 
-use crate::settings::Settings;
+use crate::settings::ModelSettings;
 use crate::specification::{Block, Family, Input, Model};
 
 pub(crate) mod bert;
@@ -29,7 +29,7 @@ pub(crate) const TOKENS: &str = "embedding.lookup.tokens";
 /// A transformer of these ends and layers; where it is causal, each token is to tell the next.
 fn transformer(
     name: &str,
-    settings: &Settings,
+    settings: &ModelSettings,
     causal: bool,
     [embedding, head]: [Block; 2],
     layer: impl Fn(usize) -> Block,

@@ -1,6 +1,6 @@
 //! Settings of models: each entry of the catalog declares its own, and what a user gives is checked against them.
 
-use crate::error::Error;
+use crate::error::ModelError;
 
 /// What values a setting takes.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -57,7 +57,7 @@ impl Setting {
         Self { name, values: Values::Switch, fallback: Fallback::Value(1.0), doc }
     }
 
-    fn check(&self, value: f64) -> Result<(), Error> {
+    fn check(&self, value: f64) -> Result<(), ModelError> {
         let (fits, takes) = match self.values {
             Values::Count(most) => (
                 value.fract() == 0.0 && (1.0..=f64::from(most)).contains(&value),
@@ -69,7 +69,7 @@ impl Setting {
         if fits {
             return Ok(());
         }
-        Err(Error::new(self.name, format!("{} = {value}: takes {takes}", self.name), self.doc.to_owned()))
+        Err(ModelError::new(self.name, format!("{} = {value}: takes {takes}", self.name), self.doc.to_owned()))
     }
 }
 
@@ -84,14 +84,14 @@ pub(crate) const DROPOUT: Setting = Setting {
 
 /// The values of an entry's settings, given ones and defaults. All are in range.
 #[derive(Clone, Debug)]
-pub(crate) struct Settings {
+pub(crate) struct ModelSettings {
     declared: &'static [Setting],
     values: Vec<f64>,
 }
 
-impl Settings {
+impl ModelSettings {
     /// Checks names and ranges of what is given, and fills in the rest.
-    pub(crate) fn new(model: &str, declared: &'static [Setting], given: &[(String, f64)]) -> Result<Self, Error> {
+    pub(crate) fn new(model: &str, declared: &'static [Setting], given: &[(String, f64)]) -> Result<Self, ModelError> {
         let mut set: Vec<Option<f64>> = vec![None; declared.len()];
         for (name, value) in given {
             let wanted = terms::normalize(name);
@@ -101,7 +101,7 @@ impl Settings {
             declared[place].check(*value)?;
             if set[place].replace(*value).is_some() {
                 let name = declared[place].name;
-                return Err(Error::new(name, format!("{name} is set twice"), "keep one of the two".to_owned()));
+                return Err(ModelError::new(name, format!("{name} is set twice"), "keep one of the two".to_owned()));
             }
         }
         let mut settings = Self { declared, values: Vec::with_capacity(declared.len()) };
@@ -150,7 +150,7 @@ impl Settings {
     ///
     /// # Errors
     /// When it does not divide, with the arithmetic.
-    pub(crate) fn divided(&self, whole: &'static str, parts: &'static str) -> Result<usize, Error> {
+    pub(crate) fn divided(&self, whole: &'static str, parts: &'static str) -> Result<usize, ModelError> {
         let (all, by) = (self.count(whole), self.count(parts));
         let (each, over) = (all / by, all % by);
         if over == 0 {
@@ -158,7 +158,7 @@ impl Settings {
         }
         let below = if each > 0 { format!("{whole} = {} or ", each * by) } else { String::new() };
         let divisor = (1..by).rev().find(|divisor| all.is_multiple_of(*divisor)).unwrap_or(1);
-        Err(Error::new(
+        Err(ModelError::new(
             parts,
             format!("{whole} = {all} is not divisible by {parts} = {by}: {all} = {by} x {each} + {over}"),
             format!("{below}{whole} = {}, or {parts} = {divisor}", (each + 1) * by),
@@ -166,12 +166,12 @@ impl Settings {
     }
 
     /// Refuses a sequence longer than the table of learned positions.
-    pub(crate) fn sequence_fits_positions(&self) -> Result<(), Error> {
+    pub(crate) fn sequence_fits_positions(&self) -> Result<(), ModelError> {
         let (sequence, positions) = (self.count("sequence"), self.count("positions"));
         if sequence <= positions {
             return Ok(());
         }
-        Err(Error::new(
+        Err(ModelError::new(
             "sequence",
             format!("sequence = {sequence} is longer than the {positions} learned positions"),
             format!("sequence = {positions}, or positions = {sequence}"),
@@ -179,7 +179,7 @@ impl Settings {
     }
 }
 
-fn unknown(model: &str, declared: &'static [Setting], name: &str) -> Error {
+fn unknown(model: &str, declared: &'static [Setting], name: &str) -> ModelError {
     let hint = terms::suggestion(name, declared.iter().map(|setting| setting.name));
-    Error::new(name, format!("{model} has no setting `{name}`"), hint)
+    ModelError::new(name, format!("{model} has no setting `{name}`"), hint)
 }

@@ -8,21 +8,21 @@ use crate::specification::{Block, Input, Model, Node, Value};
 
 /// A matrix for one sample; a batch has `batch` times the rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shape {
+pub struct MatrixShape {
     /// Tokens, pixels, or one.
     pub rows: usize,
     /// Features, channels, classes. Zero for token indices, which are not numbers.
     pub columns: usize,
 }
 
-impl Shape {
+impl MatrixShape {
     /// Numbers of a sample.
     pub fn elements(self) -> usize {
         self.rows * self.columns
     }
 }
 
-impl std::fmt::Display for Shape {
+impl std::fmt::Display for MatrixShape {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "[{}, {}]", self.rows, self.columns)
     }
@@ -44,9 +44,9 @@ impl Model {
     /// # Errors
     /// When a layer's dimensions are not those of its input, an input is missing or stands later, two parameters have
     /// one name, a tied weight has no owner of its shape, or the loss is not the last node and the only one.
-    pub fn shapes(&self) -> Result<Vec<Vec<Shape>>, Unsound> {
+    pub fn shapes(&self) -> Result<Vec<Vec<MatrixShape>>, Unsound> {
         let owners = self.owners()?;
-        let mut flow = Shape { rows: self.input.rows(), columns: self.input.columns() };
+        let mut flow = MatrixShape { rows: self.input.rows(), columns: self.input.columns() };
         let mut all = Vec::with_capacity(self.blocks.len());
         for (index, block) in self.blocks.iter().enumerate() {
             let last = index + 1 == self.blocks.len();
@@ -75,12 +75,12 @@ fn unsound(place: &str, message: String) -> Unsound {
 
 fn block_shapes(
     block: &Block,
-    flow: Shape,
+    flow: MatrixShape,
     model: &Model,
     last_block: bool,
     owners: &BTreeMap<String, Vec<usize>>,
-) -> Result<Vec<Shape>, Unsound> {
-    let mut outputs: Vec<Shape> = Vec::with_capacity(block.nodes.len());
+) -> Result<Vec<MatrixShape>, Unsound> {
+    let mut outputs: Vec<MatrixShape> = Vec::with_capacity(block.nodes.len());
     for (index, node) in block.nodes.iter().enumerate() {
         let at = |message: String| unsound(&format!("{}.{}", block.name, node.name), message);
         let mut inputs = Vec::with_capacity(2);
@@ -117,7 +117,7 @@ fn check_count(node: &Node) -> Result<(), String> {
 }
 
 /// Tokens enter embeddings and nothing else; the loss has a row for each target.
-fn check_targets(node: &Node, input: &Input, x: Shape) -> Result<(), String> {
+fn check_targets(node: &Node, input: &Input, x: MatrixShape) -> Result<(), String> {
     let embeds = matches!(node.layer, Layer::Embedding(_));
     let indices = x.columns == 0;
     if embeds != indices {
@@ -150,13 +150,13 @@ fn check_tied(node: &Node, owner: Option<&Vec<usize>>, name: &str) -> Result<(),
 }
 
 /// The output of a layer for one sample.
-fn node_shape(layer: &Layer, inputs: &[Shape]) -> Result<Shape, String> {
+fn node_shape(layer: &Layer, inputs: &[MatrixShape]) -> Result<MatrixShape, String> {
     let x = inputs[0];
     let columns = |wanted: usize| {
         if x.columns == wanted { Ok(()) } else { Err(format!("takes {wanted} columns, is given {x}")) }
     };
     let image = |height: usize, width: usize, channels: usize| {
-        let wanted = Shape { rows: height * width, columns: channels };
+        let wanted = MatrixShape { rows: height * width, columns: channels };
         if x == wanted { Ok(()) } else { Err(format!("takes {wanted}, is given {x}")) }
     };
     match layer {
@@ -164,21 +164,21 @@ fn node_shape(layer: &Layer, inputs: &[Shape]) -> Result<Shape, String> {
             if layer.positions > 0 && x.rows > layer.positions {
                 return Err(format!("has {} positions for {} tokens", layer.positions, x.rows));
             }
-            Ok(Shape { columns: layer.width, ..x })
+            Ok(MatrixShape { columns: layer.width, ..x })
         }
-        Layer::Linear(layer) => columns(layer.inputs).map(|()| Shape { columns: layer.width(), ..x }),
+        Layer::Linear(layer) => columns(layer.inputs).map(|()| MatrixShape { columns: layer.width(), ..x }),
         Layer::Norm(layer) => columns(layer.width).map(|()| x),
         Layer::Gelu { .. } | Layer::Relu | Layer::Dropout { .. } => Ok(x),
-        Layer::SwiGlu { width } => columns(2 * width).map(|()| Shape { columns: *width, ..x }),
+        Layer::SwiGlu { width } => columns(2 * width).map(|()| MatrixShape { columns: *width, ..x }),
         Layer::Rotary(layer) => columns((layer.heads + 2 * layer.kv_heads) * layer.head_width).map(|()| x),
         Layer::Attention(layer) => columns((layer.heads + 2 * layer.kv_heads) * layer.head_width)
-            .map(|()| Shape { columns: layer.heads * layer.head_width, ..x }),
+            .map(|()| MatrixShape { columns: layer.heads * layer.head_width, ..x }),
         Layer::Add if x == inputs[1] => Ok(x),
         Layer::Add => Err(format!("adds {x} and {}", inputs[1])),
         Layer::Conv2d(layer) => {
             image(layer.height, layer.width, layer.inputs)?;
             let (height, width) = layer.output();
-            Ok(Shape { rows: height * width, columns: layer.outputs })
+            Ok(MatrixShape { rows: height * width, columns: layer.outputs })
         }
         Layer::BatchNorm(layer) => {
             image(layer.pixels, 1, layer.channels)?;
@@ -190,8 +190,8 @@ fn node_shape(layer: &Layer, inputs: &[Shape]) -> Result<Shape, String> {
         Layer::MaxPool(layer) | Layer::AveragePool(layer) => {
             image(layer.height, layer.width, layer.channels)?;
             let (height, width) = layer.output();
-            Ok(Shape { rows: height * width, columns: layer.channels })
+            Ok(MatrixShape { rows: height * width, columns: layer.channels })
         }
-        Layer::CrossEntropy(layer) => columns(layer.classes).map(|()| Shape { rows: 1, columns: 1 }),
+        Layer::CrossEntropy(layer) => columns(layer.classes).map(|()| MatrixShape { rows: 1, columns: 1 }),
     }
 }

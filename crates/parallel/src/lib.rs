@@ -28,7 +28,7 @@ pub use product::product_rate;
 pub use recipe::{Balance, Optimizer, Recipe, Schedule};
 pub use sleep_table::SleepTable;
 pub use source::Source;
-pub use trainer::{Agreement, Asleep, Error, Piece, SleepTimes, StepReport, Trainer};
+pub use trainer::{Agreement, Asleep, Piece, SleepTimes, StepReport, Trainer, TrainerError};
 
 #[cfg(test)]
 mod tests;

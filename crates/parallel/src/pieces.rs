@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use engine::{Axis, Buffer, Category, ExchangeKind, Instruction, Kind, Lifetime, Op, Program, Shape};
+use engine::{Axis, Buffer, Category, ExchangeKind, Instruction, Kind, Lifetime, Op, OperationShape, Program};
 use model::{Block, Model};
 use terms::{Dtype, FieldError};
 
@@ -16,7 +16,7 @@ use crate::outline::bytes_of;
 use crate::recipe::{Recipe, Schedule};
 use crate::schedule::{self, Dimensions};
 use crate::store;
-use crate::strategies::{Builder, Mark, build, stages};
+use crate::strategies::{Builder, PassMark, build, stages};
 
 pub use crate::schedule::{Event, Pass, Transfer};
 
@@ -26,7 +26,7 @@ pub enum PassWork {
     /// An operation.
     Run {
         /// What its time depends on.
-        shape: Shape,
+        shape: OperationShape,
         /// What kind of work it is.
         kind: Kind,
         /// Whether a product on a GPU computes it as it writes its result ([`engine::is_epilogue`]): bytes of the operand that is not
@@ -126,7 +126,7 @@ pub fn pieces(recipe: &Recipe) -> Result<Pieces, FieldError> {
     let turning = backward.first().map_or(0, |mark| mark.begin);
     let blocks = (0..count).map(|block| {
         let (forward, backward) = (forward[block], backward[count - 1 - block]);
-        let memory = Memory { program: &built.program, lives: &lives, turning };
+        let memory = BlockMemory { program: &built.program, lives: &lives, turning };
         BlockPieces {
             forward: listed(&built.program, forward),
             backward: listed(&built.program, backward),
@@ -163,7 +163,7 @@ pub fn stage_pieces(recipe: &Recipe, stage: usize) -> Result<StagePieces, FieldE
     let begin = builder.program.instructions.len();
     builder.update();
     let end = builder.program.instructions.len();
-    let update = listed(&builder.program, Mark { block: 0, begin, end });
+    let update = listed(&builder.program, PassMark { block: 0, begin, end });
     let chunks = stages(recipe)[stage].clone();
     Ok(StagePieces { units, update, held, chunks, state, level: store::level(recipe) })
 }
@@ -197,7 +197,7 @@ fn held(buffers: &[Buffer]) -> BTreeMap<Category, u64> {
 }
 
 /// The instructions of a stretch, as pieces.
-fn listed(program: &Program, stretch: Mark) -> Vec<PassWork> {
+fn listed(program: &Program, stretch: PassMark) -> Vec<PassWork> {
     let mut before: Option<&Op> = None;
     let mut pieces = Vec::new();
     for instruction in &program.instructions[stretch.begin..stretch.end] {
@@ -206,7 +206,7 @@ fn listed(program: &Program, stretch: Mark) -> Vec<PassWork> {
                 let joins = before
                     .is_some_and(|before| engine::is_epilogue(before, op))
                     .then(|| engine::largest_view(program, op));
-                pieces.push(PassWork::Run { shape: Shape::of(program, op), kind: Kind::of(op), joins });
+                pieces.push(PassWork::Run { shape: OperationShape::of(program, op), kind: Kind::of(op), joins });
                 before = Some(op);
             }
             Instruction::Start { exchange, .. } => {
@@ -220,14 +220,14 @@ fn listed(program: &Program, stretch: Mark) -> Vec<PassWork> {
 }
 
 /// What blocks hold of a step's memory.
-struct Memory<'a> {
+struct BlockMemory<'a> {
     program: &'a Program,
     lives: &'a [Option<(usize, usize)>],
     /// The first instruction of the first backward pass.
     turning: usize,
 }
 
-impl Memory<'_> {
+impl BlockMemory<'_> {
     fn of_step(&self) -> impl Iterator<Item = (u64, (usize, usize))> {
         let both = self.program.buffers.iter().zip(self.lives);
         both.filter(|(buffer, _)| buffer.lifetime == Lifetime::Step)
@@ -235,14 +235,14 @@ impl Memory<'_> {
     }
 
     /// Bytes that begin in this forward pass and are still wanted when backward passes begin.
-    fn saved(&self, forward: Mark) -> u64 {
+    fn saved(&self, forward: PassMark) -> u64 {
         let begins = |first: usize| (forward.begin..forward.end).contains(&first);
         let saved = self.of_step().filter(|(_, (first, last))| begins(*first) && *last >= self.turning);
         saved.map(|(bytes, _)| bytes).sum()
     }
 
     /// The most bytes that live at one time in this stretch, of those that begin in it and are not saved.
-    fn working(&self, stretch: Mark) -> u64 {
+    fn working(&self, stretch: PassMark) -> u64 {
         let mut change = vec![0_i64; stretch.end - stretch.begin + 1];
         for (bytes, (first, last)) in self.of_step() {
             let saved = first < self.turning && last >= self.turning;

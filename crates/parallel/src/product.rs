@@ -8,7 +8,7 @@ use engine::op::{Dense, MatMul, Op};
 use engine::{Buffer, BufferId, Category, Context, Lifetime, Matmul, Memory, Scratch, Step, Threads, View};
 use terms::Dtype;
 
-use crate::Error;
+use crate::TrainerError;
 
 /// Rows, columns and depth: large enough that copying operands does not show, small enough for 20 ms on a core.
 const SIDE: usize = 1024;
@@ -20,13 +20,13 @@ const REPETITIONS: usize = 5;
 ///
 /// # Errors
 /// When there is no memory, or there are no threads.
-pub fn product_rate(precision: Dtype, matmul: Matmul, threads: usize, cores: &[u32]) -> Result<f64, Error> {
+pub fn product_rate(precision: Dtype, matmul: Matmul, threads: usize, cores: &[u32]) -> Result<f64, TrainerError> {
     let len = SIDE * SIDE;
     let buffer = Buffer { category: Category::Activation, lifetime: Lifetime::Persistent, dtype: precision, len };
     let buffers = vec![buffer; 3];
     let places = buffers.iter().map(|buffer| {
         let bytes = buffer.bytes();
-        Region::host(bytes).map(|region| region.whole()).map_err(|source| Error::Memory { bytes, source })
+        Region::host(bytes).map(|region| region.whole()).map_err(|source| TrainerError::Memory { bytes, source })
     });
     let memory = Memory::new(&buffers, places.collect::<Result<_, _>>()?);
     let [a, b, c] = [0, 1, 2].map(|id| View { buffer: BufferId(id), offset: 0, len });

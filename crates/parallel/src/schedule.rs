@@ -158,13 +158,13 @@ pub(crate) fn events(schedule: Schedule, of: Dimensions, stage: usize) -> Option
 }
 
 /// An event with its place in the order that all ranks share: time, passes after transfers, tie.
-type Timed = ((u64, u8, Transfer), Event);
+type TimedEvent = ((u64, u8, Transfer), Event);
 
 /// Everything that each stage does, in order. None when the schedule does not fit these numbers.
 pub(crate) fn all_events(schedule: Schedule, of: Dimensions) -> Option<Vec<Vec<Event>>> {
     let orders: Vec<Vec<Pass>> = (0..of.stages).map(|stage| order(schedule, of, stage)).collect();
     let times = play(of, &orders)?;
-    let mut listed: Vec<Vec<Timed>> = vec![Vec::new(); of.stages];
+    let mut listed: Vec<Vec<TimedEvent>> = vec![Vec::new(); of.stages];
     let none = Transfer { link: 0, up: false, micro: 0, from_chunk: 0, to_chunk: 0 };
     for (at, order) in orders.iter().enumerate() {
         for (pass, (begin, end)) in order.iter().zip(&times[at]) {
@@ -175,7 +175,7 @@ pub(crate) fn all_events(schedule: Schedule, of: Dimensions) -> Option<Vec<Vec<E
             listed[to].push((key, Event::Receive(transfer)));
         }
     }
-    let in_order = |mut listed: Vec<Timed>| {
+    let in_order = |mut listed: Vec<TimedEvent>| {
         listed.sort_by_key(|(key, _)| *key);
         listed.into_iter().map(|(_, event)| event).collect()
     };

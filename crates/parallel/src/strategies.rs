@@ -34,14 +34,14 @@ pub(crate) struct Built {
     /// Products of a step, recomputed passes apart.
     pub(crate) model_flops: f64,
     /// Which instructions belong to which block, in order.
-    pub(crate) marks: Vec<Mark>,
+    pub(crate) marks: Vec<PassMark>,
     /// Bytes of each block's output, for a micro-batch.
     pub(crate) output_bytes: Vec<u64>,
 }
 
 /// A pass of a block.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Mark {
+pub(crate) struct PassMark {
     pub(crate) block: usize,
     /// First instruction of the pass.
     pub(crate) begin: usize,
@@ -124,7 +124,7 @@ pub(crate) struct Builder<'a> {
     /// Whether a shard's gradient holds something of this step.
     begun: Vec<bool>,
     model_flops: f64,
-    marks: Vec<Mark>,
+    marks: Vec<PassMark>,
 }
 
 impl<'a> Builder<'a> {

@@ -24,7 +24,7 @@ use crate::mesh::Coordinate;
 use crate::outline::{self, Outline};
 use crate::recipe::Recipe;
 use crate::source::Source;
-use crate::strategies::{Built, Mark, build};
+use crate::strategies::{Built, PassMark, build};
 
 pub use agreement::Agreement;
 pub use asleep::{Asleep, SleepTimes};
@@ -55,7 +55,7 @@ pub struct StepReport {
 
 /// What went wrong.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum TrainerError {
     /// The recipe does not fit.
     #[error(transparent)]
     Refused(#[from] FieldError),
@@ -86,7 +86,7 @@ pub enum Error {
     },
 }
 
-impl From<engine::Error> for Error {
+impl From<engine::Error> for TrainerError {
     fn from(error: engine::Error) -> Self {
         match error {
             engine::Error::Memory { bytes, source } => Self::Memory { bytes, source },
@@ -118,7 +118,7 @@ pub struct Trainer {
     /// By ticket.
     exchanges: Vec<Option<Joined>>,
     source: Box<dyn Source>,
-    samples: load::Samples,
+    samples: load::LoadedSamples,
     /// Steps done since the parameters were initial.
     steps: u64,
     recorder: StepRecorder,
@@ -138,7 +138,7 @@ impl Trainer {
         options: &Options,
         device: &dyn Device,
         source: Box<dyn Source>,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, TrainerError> {
         check(recipe)?;
         let at = recipe.mesh.coordinate(world.shape().rank as usize);
         let built = build(recipe, at)?;
@@ -154,7 +154,7 @@ impl Trainer {
         options: &Options,
         device: &dyn Device,
         source: Box<dyn Source>,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, TrainerError> {
         let ranks = world.shape().size as usize;
         if recipe.mesh.ranks() != ranks {
             let message = format!("the mesh {} holds {} ranks, not {ranks}", recipe.mesh, recipe.mesh.ranks());
@@ -180,7 +180,7 @@ impl Trainer {
             abort: abort.clone(),
             exchanges,
             source,
-            samples: load::Samples::new(recipe),
+            samples: load::LoadedSamples::new(recipe),
             steps: 0,
             recorder: StepRecorder::default(),
             asleep: None,
@@ -226,7 +226,7 @@ impl Trainer {
     ///
     /// # Errors
     /// What communication or data say; a loss that is not a number, on every rank.
-    pub fn step(&mut self, world: &mut dyn Communicator) -> Result<StepReport, Error> {
+    pub fn step(&mut self, world: &mut dyn Communicator) -> Result<StepReport, TrainerError> {
         let begun_ns = self.recorder.begin();
         self.recorder.enter(Kind::Host);
         let input_ns = self.recorder.now_ns();
@@ -243,7 +243,7 @@ impl Trainer {
         if report.loss.is_finite() {
             return Ok(report);
         }
-        Err(Error::Loss { step: self.steps, loss: report.loss })
+        Err(TrainerError::Loss { step: self.steps, loss: report.loss })
     }
 
     /// Runs instructions of the next step where that takes least. After an error nothing is in flight: what waits for the device then,
@@ -252,8 +252,8 @@ impl Trainer {
         &mut self,
         world: &mut dyn Communicator,
         report: &mut StepReport,
-        work: impl FnOnce(&mut Running<'_>, &[Mark]) -> Result<(), Error> + Send,
-    ) -> Result<(), Error> {
+        work: impl FnOnce(&mut Running<'_>, &[PassMark]) -> Result<(), TrainerError> + Send,
+    ) -> Result<(), TrainerError> {
         let Self { built, program, loaded, groups, abort, exchanges, steps, recorder, asleep, laps, .. } = self;
         let pool = loaded.pool();
         let (loaded, step, asleep) = (&mut **loaded, *steps, asleep.clone());
@@ -278,7 +278,7 @@ impl Trainer {
     }
 
     /// The first of a few numbers.
-    fn scalar(&self, view: View) -> Result<f64, Error> {
+    fn scalar(&self, view: View) -> Result<f64, TrainerError> {
         let mut number = f64::NAN;
         // SAFETY: no exchange is under way between steps.
         unsafe { self.loaded.see::<f64>(view, |numbers| number = numbers[0]) }?;
@@ -289,7 +289,7 @@ impl Trainer {
     ///
     /// # Errors
     /// What the device says.
-    pub fn reset(&mut self) -> Result<(), Error> {
+    pub fn reset(&mut self) -> Result<(), TrainerError> {
         self.steps = 0;
         self.recorder.reset();
         load::fill_initial(&self.built, &mut *self.loaded, &self.recipe, self.at)?;
@@ -300,12 +300,12 @@ impl Trainer {
     ///
     /// # Errors
     /// What the device says.
-    pub fn loss_scale(&self) -> Result<f64, Error> {
+    pub fn loss_scale(&self) -> Result<f64, TrainerError> {
         self.scalar(self.built.control)
     }
 
     /// Begins again with this scale.
-    pub(crate) fn set_loss_scale(&mut self, scale: f64) -> Result<(), Error> {
+    pub(crate) fn set_loss_scale(&mut self, scale: f64) -> Result<(), TrainerError> {
         let numbers = [scale, 0.0, 0.0, 0.0];
         // SAFETY: no exchange is under way between steps.
         unsafe { self.loaded.put::<f64>(self.built.control, |control| control.copy_from_slice(&numbers)) }?;
@@ -319,7 +319,7 @@ fn allocate(
     plan: &MemoryPlan,
     device: &dyn Device,
     world: &mut dyn Communicator,
-) -> Result<Memory, Error> {
+) -> Result<Memory, TrainerError> {
     let private = device.alloc(plan.private)?;
     let shared = match (largest(plan.shared, world)?, device.space()) {
         (0, _) => private.clone(),
@@ -336,8 +336,8 @@ fn allocate(
 }
 
 /// The largest of all ranks' numbers.
-fn largest(own: usize, world: &mut dyn Communicator) -> Result<usize, Error> {
-    let region = Region::host(8).map_err(|source| Error::Memory { bytes: 8, source })?;
+fn largest(own: usize, world: &mut dyn Communicator) -> Result<usize, TrainerError> {
+    let region = Region::host(8).map_err(|source| TrainerError::Memory { bytes: 8, source })?;
     let word = region.base().cast::<i64>();
     // SAFETY: eight aligned bytes that only this function uses, before and after the operation.
     unsafe { word.write(own as i64) };

@@ -188,10 +188,8 @@ mod tests {
     use super::*;
 
     fn estimate(fields: &[(&str, &str)]) -> Estimate {
-        let fields: Vec<(String, String)> =
-            fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         let about = benchmarks::benchmark("collective").unwrap().about();
-        of_plan(&record::plan::from_flags(about, &fields, &[]).unwrap(), true, benchmarks::is_simulated)
+        of_plan(&record::plan::from_flags(about, fields, &[]).unwrap(), true, benchmarks::is_simulated)
     }
 
     #[test]

@@ -12,7 +12,7 @@ pub use so_far::{Missing, Open, missing};
 pub use taken::taken;
 
 /// A part of what a fleet does.
-struct Part {
+struct FleetPart {
     name: &'static str,
     text: &'static str,
     /// Nodes work alone: nothing connects them, so that no node can take from the others what they measure here.
@@ -20,17 +20,17 @@ struct Part {
 }
 
 /// What a fleet measures on GPUs, where there are any: they tell the most.
-const ON_GPUS: Part = part("gpus.yaml", include_str!("../plans/fleet/gpus.yaml"), false);
+const ON_GPUS: FleetPart = part("gpus.yaml", include_str!("../plans/fleet/gpus.yaml"), false);
 /// What a fleet measures on processors.
-const ON_CPUS: Part = part("nodes.yaml", include_str!("../plans/fleet/nodes.yaml"), true);
+const ON_CPUS: FleetPart = part("nodes.yaml", include_str!("../plans/fleet/nodes.yaml"), true);
 /// What a fleet measures between nodes.
-const NETWORK: Part = part("network.yaml", include_str!("../plans/fleet/network.yaml"), false);
+const NETWORK: FleetPart = part("network.yaml", include_str!("../plans/fleet/network.yaml"), false);
 /// What it computes to find silent corruption.
-const RESULTS: Part = part("results.yaml", include_str!("../plans/fleet/results.yaml"), true);
-const RESULTS_ON_GPUS: Part = part("results-gpus.yaml", include_str!("../plans/fleet/results-gpus.yaml"), false);
+const RESULTS: FleetPart = part("results.yaml", include_str!("../plans/fleet/results.yaml"), true);
+const RESULTS_ON_GPUS: FleetPart = part("results-gpus.yaml", include_str!("../plans/fleet/results-gpus.yaml"), false);
 
-const fn part(name: &'static str, text: &'static str, apart: bool) -> Part {
-    Part { name, text, apart }
+const fn part(name: &'static str, text: &'static str, apart: bool) -> FleetPart {
+    FleetPart { name, text, apart }
 }
 
 /// What starting and checking may take besides the time that results are computed for.
@@ -46,7 +46,7 @@ const SHORT_S: f64 = 120.0;
 
 /// What a fleet does in its time.
 pub struct Work {
-    parts: Vec<Part>,
+    parts: Vec<FleetPart>,
     /// Cases of all parts.
     cases: usize,
     /// Seconds of sampling that all cases share.
@@ -67,7 +67,7 @@ impl Work {
         let gpus = machine::gpus() > 0;
         let first = |on_gpus| gpus.then_some(on_gpus).into_iter();
         let time = check_results.unwrap_or(budget).0;
-        let (parts, budget, sampling_s): (Vec<Part>, f64, f64) = match check_results {
+        let (parts, budget, sampling_s): (Vec<FleetPart>, f64, f64) = match check_results {
             Some(_) => (first(RESULTS_ON_GPUS).chain([RESULTS]).collect(), time + AROUND_RESULTS_S, time),
             // Precision is not waited for: each case has its part, and the rest is for starting and checking.
             None => (first(ON_GPUS).chain([ON_CPUS, NETWORK]).collect(), time, 0.5 * time),

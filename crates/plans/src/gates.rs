@@ -222,7 +222,7 @@ fn bound(text: &str, record: &mut ImportedRecord) -> Result<bool, Error> {
 }
 
 /// What is said of a record at the end of an import.
-pub struct Verdict {
+pub struct ImportVerdict {
     /// Sentences on the expected figures.
     pub expected: Vec<String>,
     /// Gates that were missed.
@@ -230,7 +230,7 @@ pub struct Verdict {
 }
 
 /// What the figures of the hardware and the gates say of a record.
-pub fn verdict(run: &report::Run) -> Verdict {
+pub fn verdict(run: &report::Run) -> ImportVerdict {
     let missed = run.cases.iter().flat_map(|line| &line.gates_missed).map(|gate| view::one_line(gate)).collect();
-    Verdict { expected: report::expected(run), missed }
+    ImportVerdict { expected: report::expected(run), missed }
 }

@@ -6,7 +6,7 @@ mod steps;
 use std::collections::{BTreeSet, HashMap};
 
 use comm::mpi::Facts;
-use launch::job::{Job, Step, Target, srun_mpi};
+use launch::job::{Job, RankStart, Target, srun_mpi};
 use record::{Case, Plan};
 use terms::Error;
 
@@ -56,7 +56,7 @@ pub fn of_plan(asked: Asked<'_>) -> Result<(Job, Outlook), Error> {
     let spread = steps::spread(if several { &numbers } else { &[] }, (ranks, nodes), target);
     let (outlook, running) = match several {
         true => outlook(asked.file, plan, &spread, target),
-        false => outlook(asked.file, plan, &[Step { ranks, nodes, cores: 0, gpus: 0, starts: 1 }], target),
+        false => outlook(asked.file, plan, &[RankStart { ranks, nodes, cores: 0, gpus: 0, starts: 1 }], target),
     };
     if running.is_empty() {
         return Err(nothing_runs(&outlook, plan, ranks, target));
@@ -64,11 +64,11 @@ pub fn of_plan(asked: Asked<'_>) -> Result<(Job, Outlook), Error> {
     let mut steps = steps::needed(spread, &running);
     let starts = if ranks > 1 { steps::starts(&running) } else { 1 };
     if steps.is_empty() && starts > 1 {
-        steps.push(Step { ranks, nodes, cores: cores(&running, ranks), gpus: gpus(&running, ranks), starts });
+        steps.push(RankStart { ranks, nodes, cores: cores(&running, ranks), gpus: gpus(&running, ranks), starts });
     }
     // The largest step asks for the most; without steps it is the one.
-    let Step { ranks, nodes, .. } =
-        steps.last().copied().unwrap_or(Step { ranks, nodes, cores: 0, gpus: 0, starts: 1 });
+    let RankStart { ranks, nodes, .. } =
+        steps.last().copied().unwrap_or(RankStart { ranks, nodes, cores: 0, gpus: 0, starts: 1 });
     let mut job = Job {
         experiment: plan.experiment.clone(),
         program: (asked.program)()?,
@@ -146,13 +146,13 @@ fn nodes(options: &[(&'static str, String)], ranks: u32, target: &Target) -> Res
 }
 
 /// What would be skipped and why, and the cases that would run. One step is a job that runs all it can.
-fn outlook<'a>(file: String, plan: &'a Plan, steps: &[Step], target: &Target) -> (Outlook, Vec<&'a Case>) {
+fn outlook<'a>(file: String, plan: &'a Plan, steps: &[RankStart], target: &Target) -> (Outlook, Vec<&'a Case>) {
     let mut worlds: HashMap<u32, Case> = HashMap::new();
     let mut running = Vec::new();
     let launcher = target.launcher;
     let mut reason = |case: &Case| {
         // One process is nobody's rank; threads of one process need no launcher.
-        let alone = matches!(steps, [Step { ranks: 1, .. }]);
+        let alone = matches!(steps, [RankStart { ranks: 1, .. }]);
         if case.skip.is_some() || alone || benchmarks::is_in_process(case) {
             return case.skip.clone();
         }

@@ -147,9 +147,7 @@ mod tests {
 
     #[test]
     fn a_quick_look_is_followed_by_a_full_one() {
-        let plan = |quick: &str| {
-            record::plan::from_flags(benchmarks::abouts()[0], &[("quick".into(), quick.into())], &[]).unwrap()
-        };
+        let plan = |quick: &str| record::plan::from_flags(benchmarks::abouts()[0], &[("quick", quick)], &[]).unwrap();
         let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
         let command = |quick, text| slower(&plan(quick), &words(text)).map(|proposal| proposal.words.join(" "));
         let wanted = Some("rankmark comm all_reduce --ranks 2".to_owned());

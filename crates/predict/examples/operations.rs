@@ -60,7 +60,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let host = Host::new(1, &[], Matmul::Auto).map_err(|why| why.to_string())?;
     let mut trainer = Trainer::new(&recipe, &mut *world, &abort, &Options::default(), &host, Box::new(source))
         .map_err(|why| format!("{why:?}"))?;
-    let mut least: Vec<(engine::Shape, f64)> = Vec::new();
+    let mut least: Vec<(engine::OperationShape, f64)> = Vec::new();
     for _ in 0..30 {
         let own = trainer.operation_seconds(&mut *world).map_err(|why| format!("{why:?}"))?;
         if least.is_empty() {

@@ -15,7 +15,7 @@ use crate::software::{Habits, Software};
 use crate::workload::Emulated;
 use curve::Points;
 
-pub use exchanges::Group;
+pub use exchanges::ExchangeGroup;
 pub use operations::OperationTime;
 
 /// The times of a machine, as one program meets them.

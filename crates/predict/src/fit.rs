@@ -15,7 +15,7 @@ use crate::rows::Row;
 use crate::simulate::simulate;
 use crate::workload::Step;
 
-pub use linear::Matrix;
+pub use linear::SquareMatrix;
 use linear::{inverse, solve};
 
 /// A row as it is fitted.
@@ -46,7 +46,7 @@ pub struct Fit {
     /// Constants after, with what spread is left.
     pub after: Constants,
     /// Covariance of the logarithms of the constants after.
-    pub covariance: Matrix,
+    pub covariance: SquareMatrix,
     /// Scale of the residuals.
     pub scale: f64,
     /// Relative errors of the rows with the constants before, predicted over measured less one.
@@ -143,7 +143,7 @@ fn refuse_milliseconds(errors: &[f64]) -> Result<(), Error> {
 struct Solved {
     /// How far each constant's logarithm moved.
     steps: [f64; CONSTANTS],
-    covariance: Matrix,
+    covariance: SquareMatrix,
     scale: f64,
 }
 
@@ -190,7 +190,7 @@ impl Solver<'_> {
         residuals: &[f64],
         scale: f64,
         gentle: bool,
-    ) -> (Matrix, [f64; CONSTANTS]) {
+    ) -> (SquareMatrix, [f64; CONSTANTS]) {
         let mut normal = [[0.0; CONSTANTS]; CONSTANTS];
         let mut right = [0.0; CONSTANTS];
         for (at, name) in ConstantName::ALL.iter().enumerate() {
@@ -226,7 +226,7 @@ impl Solver<'_> {
         slopes
     }
 
-    fn prior(&self) -> Matrix {
+    fn prior(&self) -> SquareMatrix {
         let mut prior = [[0.0; CONSTANTS]; CONSTANTS];
         for (at, name) in ConstantName::ALL.iter().enumerate() {
             prior[at][at] = self.before.spread(*name).powi(2);

@@ -5,7 +5,7 @@ use model::Model;
 use parallel::{BlockPieces, PassWork, Pieces, SleepTimes, StagePieces};
 use terms::Collective;
 
-use crate::costs::{Costs, Group};
+use crate::costs::{Costs, ExchangeGroup};
 use crate::workload::Workload;
 
 /// Seconds by what they are spent on.
@@ -77,7 +77,7 @@ pub struct BlockTimes {
 pub fn block_times(costs: &Costs<'_>, workload: &Workload, pieces: &Pieces) -> Vec<BlockTimes> {
     let recipe = &workload.recipe;
     let mesh = recipe.mesh;
-    let tensor = Group::strided(mesh.tensor, 1, workload.ranks_per_node, mesh.ranks());
+    let tensor = ExchangeGroup::strided(mesh.tensor, 1, workload.ranks_per_node, mesh.ranks());
     let last = pieces.blocks.len() - 1;
     let times = pieces.blocks.iter().enumerate().map(|(at, block)| {
         if let Some(sleep) = &workload.emulated.sleep {
@@ -103,7 +103,12 @@ fn exchanges(list: &[PassWork]) -> u32 {
 }
 
 /// The passes of a block that sleeps: exchanges within a pass are real, and it sleeps for the rest of its time.
-fn asleep(costs: &Costs<'_>, block: &BlockPieces, (sleep, at): (&SleepTimes, usize), tensor: Group) -> BlockTimes {
+fn asleep(
+    costs: &Costs<'_>,
+    block: &BlockPieces,
+    (sleep, at): (&SleepTimes, usize),
+    tensor: ExchangeGroup,
+) -> BlockTimes {
     let of = |list: &[PassWork], phase: Phase| {
         let exchanged = sum(costs, list, tensor, false).tensor;
         Parts { compute: (sleep.seconds(phase, at) - exchanged).max(0.0), tensor: exchanged, ..Parts::default() }
@@ -116,7 +121,7 @@ fn asleep(costs: &Costs<'_>, block: &BlockPieces, (sleep, at): (&SleepTimes, usi
 }
 
 /// The seconds of a list, or of its attention only.
-fn sum(costs: &Costs<'_>, list: &[PassWork], tensor: Group, attention_only: bool) -> Parts {
+fn sum(costs: &Costs<'_>, list: &[PassWork], tensor: ExchangeGroup, attention_only: bool) -> Parts {
     let mut parts = Parts::default();
     let (mut starts, mut gaps) = (0.0, 0.0);
     for piece in list {
@@ -192,9 +197,9 @@ pub fn update_times(costs: &Costs<'_>, workload: &Workload, stage: &StagePieces)
 }
 
 /// The group of replicas of a rank.
-pub fn data_group(workload: &Workload) -> Group {
+pub fn data_group(workload: &Workload) -> ExchangeGroup {
     let mesh = workload.recipe.mesh;
-    Group::strided(mesh.data, mesh.tensor, workload.ranks_per_node, mesh.ranks())
+    ExchangeGroup::strided(mesh.data, mesh.tensor, workload.ranks_per_node, mesh.ranks())
 }
 
 /// Which operation an exchange is.

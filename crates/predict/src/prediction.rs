@@ -5,8 +5,8 @@ use record::{ConstantName, MachineProfile, ProfileBasis};
 use terms::{Collective, Error, Named};
 
 use crate::constants::{CONSTANTS, Constants};
-use crate::costs::Group;
-use crate::fit::{Matrix, seconds};
+use crate::costs::ExchangeGroup;
+use crate::fit::{SquareMatrix, seconds};
 use crate::memory::{MemoryNeed, memory};
 use crate::passes::Parts;
 use crate::simulate::simulate;
@@ -55,7 +55,7 @@ pub struct Predictor {
     /// The constants; those of a fit where there was one.
     pub constants: Constants,
     /// Covariance of the logarithms of the constants.
-    pub covariance: Matrix,
+    pub covariance: SquareMatrix,
     /// What it rests on.
     pub evidence: Evidence,
     /// What the model missed when rows were left out; replaces the default of the evidence if it is larger.
@@ -154,7 +154,7 @@ impl Predictor {
     /// The time of an exchange alone of these bytes (S of docs/explanation/bandwidth.md), and its interval of 90%. All ranks are on
     /// one node.
     pub fn exchange(&self, operation: Collective, ranks: u32, bytes: u64, pace: Option<Pace>) -> (f64, (f64, f64)) {
-        let group = Group { ranks, per_node: ranks, groups: 1, node: ranks };
+        let group = ExchangeGroup { ranks, per_node: ranks, groups: 1, node: ranks };
         let costs = Costs::new(&self.profile, self.constants, Software::Rankmark, ranks)
             .emulating(&Emulated { pace, ..Emulated::default() });
         let seconds = costs.exchange(operation, group, bytes);

@@ -10,7 +10,7 @@ use terms::{Dtype, Error};
 use crate::software::Software;
 use crate::workload::{Emulated, Workload};
 
-use text::Table;
+use text::HeadedTable;
 
 /// A measured step.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,7 +29,7 @@ pub struct Row {
 
 /// What a table holds.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Rows {
+pub struct MeasuredRows {
     /// Rows that can be used, in the order of the file.
     pub rows: Vec<Row>,
     /// Lines that cannot be used, each with the reason.
@@ -63,8 +63,8 @@ const MOST_ROWS: usize = 100_000;
 ///
 /// # Errors
 /// When a column is missing, or no row can be used.
-pub fn read_rows(text: &str) -> Result<Rows, Error> {
-    let table = Table::parse(text, MOST_ROWS)?;
+pub fn read_rows(text: &str) -> Result<MeasuredRows, Error> {
+    let table = HeadedTable::parse(text, MOST_ROWS)?;
     let lacking: Vec<&str> =
         COLUMNS.iter().filter(|(name, must)| *must && table.column(name).is_none()).map(|(name, _)| *name).collect();
     if !lacking.is_empty() {
@@ -73,7 +73,7 @@ pub fn read_rows(text: &str) -> Result<Rows, Error> {
             .cause(format!("it has no column {}", lacking.join(", ")))
             .hint(format!("columns: {}", all.join(", "))));
     }
-    let mut found = Rows::default();
+    let mut found = MeasuredRows::default();
     let mut read: Vec<(Vec<String>, Row)> = Vec::new();
     for (line, cells) in table.lines() {
         match row(&table, line, cells) {
@@ -154,7 +154,7 @@ fn merge(row: &mut Row, times: &[f64]) {
     }
 }
 
-fn row(table: &Table<'_>, line: usize, cells: &[String]) -> Result<Row, String> {
+fn row(table: &HeadedTable<'_>, line: usize, cells: &[String]) -> Result<Row, String> {
     let count = |name: &str| -> Result<usize, String> {
         let cell = table.cell(cells, name);
         match cell.parse::<usize>() {

@@ -11,7 +11,7 @@ use parallel::{Event, Mesh, Pass, StagePieces, Transfer};
 use record::ConstantName;
 use terms::Collective;
 
-use crate::costs::{Costs, Group};
+use crate::costs::{Costs, ExchangeGroup};
 use crate::passes::{BlockTimes, Parts, UpdateTimes, block_times, data_group, update_times};
 use crate::workload::Step;
 
@@ -68,13 +68,13 @@ impl Times {
         let (node, all) = (workload.ranks_per_node, mesh.ranks());
         let between = mesh.tensor * mesh.data;
         let cut = if costs.habits().cut_transfers { mesh.tensor as u64 } else { 1 };
-        let tensor = Group::strided(mesh.tensor, 1, node, all);
+        let tensor = ExchangeGroup::strided(mesh.tensor, 1, node, all);
         let link = |stage: usize| {
             let Some(block) = step.stages[stage].chunks.first().map(|chunk| chunk.end - 1) else { return 0.0 };
             let bytes = step.pieces.blocks[step.pieces.places[block]].output_bytes;
             // With sequence parallelism a part has its own rows only, and nothing is left to cut.
             let cut = if recipe.sequence_parallel { 1 } else { cut };
-            let sent = costs.exchange(Collective::SendRecv, Group::strided(2, between, node, all), bytes / cut);
+            let sent = costs.exchange(Collective::SendRecv, ExchangeGroup::strided(2, between, node, all), bytes / cut);
             let gathered = if cut > 1 { costs.exchange(Collective::AllGather, tensor, bytes) } else { 0.0 };
             sent + gathered
         };
@@ -85,8 +85,8 @@ impl Times {
             let elements: usize = stage.units.iter().filter(|unit| unit.tied).map(|unit| unit.elements).sum();
             elements as u64 * state(stage)
         };
-        let ends = Group::strided(2, between * (mesh.pipeline - 1).max(1), node, all);
-        let world = Group::strided(all, 1, node, all);
+        let ends = ExchangeGroup::strided(2, between * (mesh.pipeline - 1).max(1), node, all);
+        let world = ExchangeGroup::strided(all, 1, node, all);
         // A stage like the one before takes as long.
         let mut updates: Vec<UpdateTimes> = Vec::with_capacity(mesh.pipeline);
         for (at, stage) in step.stages.iter().enumerate() {
@@ -123,7 +123,7 @@ struct Crossing {
 }
 
 /// What all stages share while they play.
-struct Shared {
+struct SharedStages {
     mesh: Mesh,
     chunks: usize,
     micros: usize,
@@ -134,7 +134,7 @@ struct Shared {
     links: Vec<f64>,
 }
 
-impl Shared {
+impl SharedStages {
     /// The place of a transfer, from the place of its sender among all chunks of all stages.
     fn place(&self, up: bool, from_stage: usize, from_chunk: usize, micro: usize) -> usize {
         let at = from_chunk * self.mesh.pipeline + from_stage;
@@ -193,7 +193,7 @@ pub(crate) fn play(step: &Step, timetable: &[Vec<Event>], times: &Times) -> Simu
     let passes = |events: &Vec<Event>| events.iter().filter(|event| matches!(event, Event::Pass(_))).count();
     let micros = timetable.first().map_or(0, passes) / (2 * chunks).max(1);
     let none = Crossing { sent: f64::NAN, awaited: f64::NAN, end: f64::NAN };
-    let mut shared = Shared {
+    let mut shared = SharedStages {
         mesh,
         chunks,
         micros,
@@ -210,7 +210,7 @@ pub(crate) fn play(step: &Step, timetable: &[Vec<Event>], times: &Times) -> Simu
 }
 
 /// Plays what can be played. False if nothing can.
-fn advance(stages: &mut [Stage<'_>], timetable: &[Vec<Event>], shared: &mut Shared, times: &Times) -> bool {
+fn advance(stages: &mut [Stage<'_>], timetable: &[Vec<Event>], shared: &mut SharedStages, times: &Times) -> bool {
     if !times.is_paced {
         // The order is that of the timetable alone: any stage may run ahead.
         return stages
@@ -233,7 +233,7 @@ fn advance(stages: &mut [Stage<'_>], timetable: &[Vec<Event>], shared: &mut Shar
 }
 
 /// The end of the step: tied parameters, what is left of exchanges, norms, updates.
-fn end(step: &Step, mut stages: Vec<Stage<'_>>, shared: &mut Shared, times: &Times) -> Simulated {
+fn end(step: &Step, mut stages: Vec<Stage<'_>>, shared: &mut SharedStages, times: &Times) -> Simulated {
     let last = stages.len() - 1;
     if last > 0 && step.stages[0].units.iter().any(|unit| unit.tied) {
         let both = stages[0].clock.max(stages[last].clock);
@@ -282,6 +282,6 @@ fn meet(stages: &mut [Stage<'_>], seconds: f64) {
 }
 
 /// The exchanges of gradients of a workload run among these.
-pub(crate) fn replicas(step: &Step) -> Group {
+pub(crate) fn replicas(step: &Step) -> ExchangeGroup {
     data_group(&step.workload)
 }

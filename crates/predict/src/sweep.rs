@@ -20,7 +20,7 @@ use crate::prediction::{Prediction, Predictor};
 use crate::simulate::{Times, play};
 use crate::workload::{Step, Workload};
 
-use bound::Bounds;
+use bound::ModelBounds;
 pub use candidates::{Candidate, Choices};
 
 /// What a sweep found.
@@ -62,14 +62,14 @@ type BlocksKey = (usize, usize, bool, bool);
 type StagesKey = (usize, usize, usize, usize, u8, bool);
 
 /// What candidates share: lists and times that depend on few of their choices.
-struct Cache<'a> {
+struct SweepCache<'a> {
     base: &'a Workload,
     costs: &'a Costs<'a>,
     blocks: HashMap<BlocksKey, Option<Arc<Blocks>>>,
     stages: HashMap<StagesKey, Option<Arc<Vec<StagePieces>>>>,
 }
 
-impl Cache<'_> {
+impl SweepCache<'_> {
     /// Pieces, times without and with recomputation of a candidate's blocks; None where the tensor group cannot cut the model.
     fn blocks(&mut self, candidate: &Candidate) -> Option<Arc<Blocks>> {
         let is_single = candidate.micros == 1 || candidate.sharded >= 2 && candidate.mesh.data > 1;
@@ -107,8 +107,8 @@ impl Cache<'_> {
 pub fn sweep(predictor: &Predictor, base: &Workload, choices: &Choices, top: usize) -> Result<Swept, Error> {
     let ranks = base.ranks_per_node.min(choices.ranks);
     let costs = Costs::new(&predictor.profile, predictor.constants, base.software, ranks as u32);
-    let mut cache = Cache { base, costs: &costs, blocks: HashMap::new(), stages: HashMap::new() };
-    let bounds = Bounds::new(base);
+    let mut cache = SweepCache { base, costs: &costs, blocks: HashMap::new(), stages: HashMap::new() };
+    let bounds = ModelBounds::new(base);
     let mut open: Vec<(f64, Candidate)> = Vec::new();
     let (mut legal, mut smallest): (usize, Option<(Candidate, u64)>) = (0, None);
     choices.for_each(base, &mut |candidate| {

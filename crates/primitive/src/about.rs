@@ -5,7 +5,7 @@ use record::{About, Case, Command, Plan, Sweep};
 use serde_json::Value;
 use terms::{Dtype, FieldError, Mode};
 
-use super::fields::Fields;
+use super::fields::PrimitiveFields;
 use super::implementation::CHUNKS;
 use super::implementations::{self, ALL};
 use super::resolve::{chosen, task};
@@ -17,7 +17,7 @@ use super::{PrimitiveBenchmark, declared, gpus, routed, torch};
 pub(super) static ABOUT: About = About {
     name: "primitive",
     doc: "a matrix product and the collective that a parallel model needs with it: does overlap pay?",
-    fields: &[Fields::fields, Execution::fields, World::fields, comm::fields, Sampling::fields],
+    fields: &[PrimitiveFields::fields, Execution::fields, World::fields, comm::fields, Sampling::fields],
     metrics: declared::METRICS,
     check,
     command: Some(Command {
@@ -41,7 +41,7 @@ pub(super) static ABOUT: About = About {
 };
 
 fn check(case: &mut Case) -> Result<(), FieldError> {
-    let fields = Fields::of(case)?;
+    let fields = PrimitiveFields::of(case)?;
     fill_sizes(case, fields.primitive);
     routed::settle(case)?;
     gpus::resolve(case)?;
@@ -68,7 +68,7 @@ fn check(case: &mut Case) -> Result<(), FieldError> {
     if name == implementations::fused::VARIANT.name && World::of(case)?.pace_bandwidth.is_some() {
         case.skip = Some("fused reads other ranks' memory directly, so a paced link would not slow it down".to_owned());
     }
-    if name == implementations::fused::VARIANT.name && routed::is_routed(&Fields::of(case)?) {
+    if name == implementations::fused::VARIANT.name && routed::is_routed(&PrimitiveFields::of(case)?) {
         let message = "routed tokens have no fused implementation: the tokens of an expert are not contiguous";
         return Err(problem("implementation", message, "`pipelined` overlaps them"));
     }
@@ -136,13 +136,13 @@ fn check_sizes(case: &Case, options: &Options) -> Result<(), FieldError> {
 
 /// Puts every way of every implementation in the place of `all`.
 pub(super) fn complete(plan: &mut Plan) {
-    let is_all = |case: &Case| Fields::of(case).is_ok_and(|fields| fields.implementation == ALL);
+    let is_all = |case: &Case| PrimitiveFields::of(case).is_ok_and(|fields| fields.implementation == ALL);
     plan.replace_cases(ABOUT.name, |case| if is_all(&case) { ways(&case) } else { vec![case] });
 }
 
 /// The case in every way; one that its sizes do not allow is skipped with the reason.
 fn ways(case: &Case) -> Vec<Case> {
-    let Ok(fields) = Fields::of(case) else { return vec![case.clone()] };
+    let Ok(fields) = PrimitiveFields::of(case) else { return vec![case.clone()] };
     let primitive = fields.primitive;
     let mut cases = Vec::new();
     let runtime = torch::runtime(case);
@@ -168,9 +168,7 @@ mod tests {
     use super::*;
 
     fn plan(flags: &[(&str, &str)]) -> Result<Vec<Case>, String> {
-        let flags: Vec<(String, String)> =
-            flags.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        let mut plan = record::plan::from_flags(&ABOUT, &flags, &[]).map_err(|error| error.to_string())?;
+        let mut plan = record::plan::from_flags(&ABOUT, flags, &[]).map_err(|error| error.to_string())?;
         complete(&mut plan);
         Ok(plan.cases)
     }

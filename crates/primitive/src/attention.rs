@@ -9,7 +9,7 @@ use device::{Region, Slice};
 use measure::Failure;
 
 use super::pattern::{Comparison, elements, elements_mut};
-use super::product::{Block, Multiplier, Operands, Size};
+use super::product::{BufferBlock, Multiplier, Operands, Size};
 use super::task::Task;
 
 /// Scores of so many queries are held at a time.
@@ -83,15 +83,21 @@ impl Attention {
     }
 
     /// Sizes of the two products.
-    pub(super) fn blocks(task: &Task) -> Vec<Block> {
+    pub(super) fn blocks(task: &Task) -> Vec<BufferBlock> {
         let (rows, width) = (task.rows(), task.k);
         let most = QUERIES.min(rows);
         let last = if rows % QUERIES == 0 { most } else { rows % QUERIES };
         [most, last]
             .into_iter()
             .flat_map(|queries| {
-                let scores = Block { b_transposed: true, ..Block::from_size(Size { m: queries, n: rows, k: width }) };
-                [scores, Block { accumulate: true, ..Block::from_size(Size { m: queries, n: width, k: rows }) }]
+                let scores = BufferBlock {
+                    b_transposed: true,
+                    ..BufferBlock::from_size(Size { m: queries, n: rows, k: width })
+                };
+                [
+                    scores,
+                    BufferBlock { accumulate: true, ..BufferBlock::from_size(Size { m: queries, n: width, k: rows }) },
+                ]
             })
             .collect()
     }
@@ -153,17 +159,17 @@ impl Attention {
             for begin in (0..rows).step_by(QUERIES) {
                 let queries = QUERIES.min(rows - begin);
                 let own = (head * rows + begin) * width;
-                let scores = Block {
+                let scores = BufferBlock {
                     a: own,
                     b: keys,
                     b_transposed: true,
-                    ..Block::from_size(Size { m: queries, n: rows, k: width })
+                    ..BufferBlock::from_size(Size { m: queries, n: rows, k: width })
                 };
-                let values = Block {
+                let values = BufferBlock {
                     b: keys + rows * width,
                     c: own,
                     accumulate: true,
-                    ..Block::from_size(Size { m: queries, n: width, k: rows })
+                    ..BufferBlock::from_size(Size { m: queries, n: width, k: rows })
                 };
                 // SAFETY: the caller's; scores are this rank's own.
                 unsafe {

@@ -16,7 +16,7 @@ pub(super) struct Point {
 
 /// What a line of sizes says. Only sizes with something to overlap are judged (definitions: docs/how-to/primitives.md).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Verdict {
+pub(super) enum SizesVerdict {
     /// At all that are judged.
     Everywhere(u64, u64),
     /// At this one and all larger.
@@ -33,22 +33,24 @@ pub(super) enum Verdict {
 }
 
 /// Judges a line, ordered by size.
-pub(super) fn verdict(line: &[Point]) -> Verdict {
+pub(super) fn verdict(line: &[Point]) -> SizesVerdict {
     let judged: Vec<&Point> = line.iter().filter(|point| point.worth).collect();
     let pays: Vec<bool> = judged.iter().map(|point| point.speedup.exceeds(1.0)).collect();
     let number = pays.iter().filter(|pays| **pays).count();
-    let (Some(first), Some(last)) = (judged.first(), judged.last()) else { return Verdict::Nothing };
+    let (Some(first), Some(last)) = (judged.first(), judged.last()) else { return SizesVerdict::Nothing };
     match number {
-        0 if judged.iter().all(|point| point.speedup.is_below(1.0)) => Verdict::Nowhere,
-        0 => Verdict::Unclear,
-        _ if number == judged.len() => Verdict::Everywhere(first.at, last.at),
-        _ if pays[pays.len() - number..].iter().all(|pays| *pays) => Verdict::From(judged[judged.len() - number].at),
-        _ if pays[..number].iter().all(|pays| *pays) => Verdict::UpTo(judged[number - 1].at),
-        _ => Verdict::At(judged.iter().zip(&pays).filter(|(_, pays)| **pays).map(|(point, _)| point.at).collect()),
+        0 if judged.iter().all(|point| point.speedup.is_below(1.0)) => SizesVerdict::Nowhere,
+        0 => SizesVerdict::Unclear,
+        _ if number == judged.len() => SizesVerdict::Everywhere(first.at, last.at),
+        _ if pays[pays.len() - number..].iter().all(|pays| *pays) => {
+            SizesVerdict::From(judged[judged.len() - number].at)
+        }
+        _ if pays[..number].iter().all(|pays| *pays) => SizesVerdict::UpTo(judged[number - 1].at),
+        _ => SizesVerdict::At(judged.iter().zip(&pays).filter(|(_, pays)| **pays).map(|(point, _)| point.at).collect()),
     }
 }
 
-impl Verdict {
+impl SizesVerdict {
     /// The verdict as what follows a subject, where `along` is the size that varies.
     fn words(&self, along: &str) -> String {
         match self {
@@ -74,15 +76,15 @@ fn listed(list: &[u64]) -> String {
 }
 
 /// A line of sizes: the size that is fixed, and what stands along it.
-pub(super) struct Line {
+pub(super) struct SizeLine {
     pub(super) fixed: u64,
     pub(super) points: Vec<Point>,
 }
 
 /// What the lines of a table say together, or None without a line: `fixed` and `along` name the two sizes. The second is
 /// whether anything was there to overlap.
-pub(super) fn sentence(subject: &str, fixed: &str, along: &str, lines: &[Line]) -> Option<(String, bool)> {
-    let mut groups: Vec<(Verdict, Vec<u64>)> = Vec::new();
+pub(super) fn sentence(subject: &str, fixed: &str, along: &str, lines: &[SizeLine]) -> Option<(String, bool)> {
+    let mut groups: Vec<(SizesVerdict, Vec<u64>)> = Vec::new();
     for line in lines.iter().filter(|line| !line.points.is_empty()) {
         let verdict = verdict(&line.points);
         match groups.iter_mut().find(|(known, _)| *known == verdict) {
@@ -90,7 +92,7 @@ pub(super) fn sentence(subject: &str, fixed: &str, along: &str, lines: &[Line]) 
             None => groups.push((verdict, vec![line.fixed])),
         }
     }
-    let worth = groups.iter().any(|(verdict, _)| *verdict != Verdict::Nothing);
+    let worth = groups.iter().any(|(verdict, _)| *verdict != SizesVerdict::Nothing);
     // What pays first, what has nothing to overlap last.
     groups.sort();
     let clauses: Vec<String> = groups
@@ -144,26 +146,29 @@ mod tests {
         Point { at, speedup, ratio: Some(ratio), worth: (0.3..=3.0).contains(&ratio) }
     }
 
-    fn verdict_of(points: &[(u64, f64, f64)]) -> Verdict {
+    fn verdict_of(points: &[(u64, f64, f64)]) -> SizesVerdict {
         verdict(&points.iter().map(|(at, speedup, ratio)| point(*at, *speedup, *ratio)).collect::<Vec<_>>())
     }
 
     #[test]
     fn only_sizes_with_something_to_overlap_are_judged() {
         // The ratio falls with the columns: the largest has nothing to overlap, and says nothing about the others.
-        assert_eq!(verdict_of(&[(8, 2.29, 0.445), (32, 0.8, 0.266), (512, 1.0, 0.012)]), Verdict::Everywhere(8, 8));
-        assert_eq!(verdict_of(&[(8, 2.0, 0.1), (32, 2.0, 0.01)]), Verdict::Nothing);
-        assert_eq!(verdict_of(&[(8, 0.8, 1.0), (32, 1.5, 1.0), (64, 1.4, 1.0)]), Verdict::From(32));
-        assert_eq!(verdict_of(&[(8, 1.8, 1.0), (32, 1.5, 1.0), (64, 1.05, 1.0)]), Verdict::UpTo(32));
-        assert_eq!(verdict_of(&[(8, 1.8, 1.0), (32, 0.5, 1.0), (64, 1.5, 1.0)]), Verdict::At(vec![8, 64]));
-        assert_eq!(verdict_of(&[(8, 0.8, 1.0), (32, 0.7, 1.0)]), Verdict::Nowhere);
-        assert_eq!(verdict_of(&[(8, 0.8, 1.0), (32, 1.05, 1.0)]), Verdict::Unclear);
-        assert_eq!(verdict_of(&[]), Verdict::Nothing);
+        assert_eq!(
+            verdict_of(&[(8, 2.29, 0.445), (32, 0.8, 0.266), (512, 1.0, 0.012)]),
+            SizesVerdict::Everywhere(8, 8)
+        );
+        assert_eq!(verdict_of(&[(8, 2.0, 0.1), (32, 2.0, 0.01)]), SizesVerdict::Nothing);
+        assert_eq!(verdict_of(&[(8, 0.8, 1.0), (32, 1.5, 1.0), (64, 1.4, 1.0)]), SizesVerdict::From(32));
+        assert_eq!(verdict_of(&[(8, 1.8, 1.0), (32, 1.5, 1.0), (64, 1.05, 1.0)]), SizesVerdict::UpTo(32));
+        assert_eq!(verdict_of(&[(8, 1.8, 1.0), (32, 0.5, 1.0), (64, 1.5, 1.0)]), SizesVerdict::At(vec![8, 64]));
+        assert_eq!(verdict_of(&[(8, 0.8, 1.0), (32, 0.7, 1.0)]), SizesVerdict::Nowhere);
+        assert_eq!(verdict_of(&[(8, 0.8, 1.0), (32, 1.05, 1.0)]), SizesVerdict::Unclear);
+        assert_eq!(verdict_of(&[]), SizesVerdict::Nothing);
     }
 
     #[test]
     fn lines_that_say_the_same_are_told_once() {
-        let line = |fixed: u64, points: &[(u64, f64, f64)]| Line {
+        let line = |fixed: u64, points: &[(u64, f64, f64)]| SizeLine {
             fixed,
             points: points.iter().map(|(at, speedup, ratio)| point(*at, *speedup, *ratio)).collect(),
         };

@@ -21,14 +21,14 @@ const LANES: usize = 64;
 
 /// Rows that lie together in two buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Run {
+struct RowRun {
     from: usize,
     to: usize,
     rows: usize,
 }
 
 /// Rows of one expert, as the local number of the expert, the first row, and how many.
-type Rows = (usize, usize, usize);
+type ExpertRows = (usize, usize, usize);
 
 /// How tokens that came back become the result.
 enum Combine {
@@ -58,7 +58,7 @@ pub(super) struct Chunk {
     sort: Moves,
     unsort: Moves,
     arrived: [Slice; 2],
-    products: Vec<Rows>,
+    products: Vec<ExpertRows>,
     results: [Slice; 2],
     pub(super) back: Call,
     combine: Combine,
@@ -66,7 +66,7 @@ pub(super) struct Chunk {
 }
 
 /// All tokens of a rank, in chunks.
-pub(super) struct Exchange {
+pub(super) struct TokenExchange {
     pub(super) chunks: Vec<Chunk>,
     operands: Operands,
 }
@@ -78,7 +78,7 @@ struct Before {
     received: usize,
 }
 
-impl Exchange {
+impl TokenExchange {
     /// Cuts a rank's tokens into chunks.
     ///
     /// # Errors
@@ -215,27 +215,27 @@ fn copies(routing: &Routing, rank: usize, chunk: (usize, usize)) -> Vec<(usize, 
 }
 
 /// From tokens to the buffer that they are sent from.
-fn packing(copies: &[(usize, usize)]) -> Vec<Run> {
+fn packing(copies: &[(usize, usize)]) -> Vec<RowRun> {
     let mut runs = Vec::new();
-    copies.iter().enumerate().for_each(|(to, (token, _))| join(&mut runs, Run { from: *token, to, rows: 1 }));
+    copies.iter().enumerate().for_each(|(to, (token, _))| join(&mut runs, RowRun { from: *token, to, rows: 1 }));
     runs
 }
 
 /// Appends a run, or makes the last one longer.
-fn join(runs: &mut Vec<Run>, run: Run) {
+fn join(runs: &mut Vec<RowRun>, run: RowRun) {
     match runs.last_mut().filter(|last| last.from + last.rows == run.from && last.to + last.rows == run.to) {
         Some(last) => last.rows += run.rows,
         None => runs.push(run),
     }
 }
 
-fn reversed(runs: &[Run]) -> Vec<Run> {
-    runs.iter().map(|run| Run { from: run.to, to: run.from, rows: run.rows }).collect()
+fn reversed(runs: &[RowRun]) -> Vec<RowRun> {
+    runs.iter().map(|run| RowRun { from: run.to, to: run.from, rows: run.rows }).collect()
 }
 
 /// From rows as they arrive, rank by rank, to rows as experts have them; and the rows of each expert, of which the chunk's
 /// first is `first`.
-fn sorted(routing: &Routing, rank: usize, chunk: (usize, usize), first: usize) -> (Vec<Run>, Vec<Rows>) {
+fn sorted(routing: &Routing, rank: usize, chunk: (usize, usize), first: usize) -> (Vec<RowRun>, Vec<ExpertRows>) {
     let (own, ranks) = (routing.experts_of(rank), routing.sizes.ranks);
     let count = |from: usize, expert: usize| routing.count(from, expert, chunk);
     let mut begins = vec![0; ranks];
@@ -248,7 +248,7 @@ fn sorted(routing: &Routing, rank: usize, chunk: (usize, usize), first: usize) -
         for (from, at) in begins.iter_mut().enumerate() {
             let rows = count(from, expert);
             if rows > 0 {
-                join(&mut runs, Run { from: *at, to, rows });
+                join(&mut runs, RowRun { from: *at, to, rows });
             }
             (*at, to) = (*at + rows, to + rows);
         }
@@ -261,7 +261,7 @@ fn sorted(routing: &Routing, rank: usize, chunk: (usize, usize), first: usize) -
 
 /// Rows that go from one buffer to another.
 struct Moves {
-    runs: Vec<Run>,
+    runs: Vec<RowRun>,
     /// On a GPU, where runs are many: the row that each row of the other buffer comes from.
     index: Option<Slice>,
 }
@@ -274,7 +274,7 @@ impl Moves {
     ///
     /// # Errors
     /// When a GPU has no memory for their places.
-    fn new(site: &Site, runs: Vec<Run>) -> Result<Self, Failure> {
+    fn new(site: &Site, runs: Vec<RowRun>) -> Result<Self, Failure> {
         let index = match site.machine() {
             Machine::Gpu(gpu) if runs.len() > FEW_RUNS => sources(&runs).map(|all| gpu.places(&all)).transpose()?,
             _ => None,
@@ -302,7 +302,7 @@ impl Moves {
 }
 
 /// Where each row comes from; None where the runs leave rows out.
-fn sources(runs: &[Run]) -> Option<Vec<usize>> {
+fn sources(runs: &[RowRun]) -> Option<Vec<usize>> {
     let mut all = vec![None; runs.iter().map(|run| run.rows).sum()];
     for run in runs {
         for row in 0..run.rows {
@@ -313,9 +313,9 @@ fn sources(runs: &[Run]) -> Option<Vec<usize>> {
 }
 
 /// Copies rows of so many bytes, on all threads of the rank.
-fn copy_runs(multiplier: &Multiplier, [from, to]: [&Slice; 2], row: usize, runs: &[Run]) {
+fn copy_runs(multiplier: &Multiplier, [from, to]: [&Slice; 2], row: usize, runs: &[RowRun]) {
     multiplier.split(runs.len(), 1 + GRAIN / row.max(1), |range| {
-        for Run { from: begin, to: end, rows } in &runs[range] {
+        for RowRun { from: begin, to: end, rows } in &runs[range] {
             let (from, to) = (part(from, begin * row, rows * row), part(to, end * row, rows * row));
             // SAFETY: both are this rank's own, of equal length, in different parts of memory; runs do not meet in what they
             // write, and no operation uses it.
@@ -443,7 +443,7 @@ mod tests {
     #[test]
     fn rows_that_lie_together_are_copied_together() {
         let runs = packing(&[(4, 0), (5, 0), (1, 1), (2, 0), (7, 0)]);
-        let run = |from, to, rows| Run { from, to, rows };
+        let run = |from, to, rows| RowRun { from, to, rows };
         assert_eq!(runs, [run(4, 0, 2), run(1, 2, 2), run(7, 4, 1)]);
         assert_eq!(reversed(&runs)[1], run(2, 1, 2));
         assert_eq!(sources(&runs), Some(vec![4, 5, 1, 2, 7]));

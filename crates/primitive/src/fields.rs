@@ -43,7 +43,7 @@ pub(super) const TOKENS: Field =
 
 record::fields! {
     /// What a case is. The order is that of the case line.
-    pub(super) struct Fields {
+    pub(super) struct PrimitiveFields {
         primitive: Primitive = parameter(Kind::Word(Primitive::names), Some("tp_columnwise"), "what is computed"),
         m: Option<u64> = dimension("rows, or tokens (default: 4096)"),
         n: Option<u64> = dimension("columns; cp_ring: heads (its default: 8)"),

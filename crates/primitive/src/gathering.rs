@@ -18,7 +18,7 @@ pub(super) enum Panels {
 
 /// A panel, or a part of one.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Piece {
+pub(super) struct PanelPiece {
     /// Where it begins in its memory, in elements.
     pub(super) at: usize,
     /// The rank that it came from.
@@ -28,7 +28,7 @@ pub(super) struct Piece {
     pub(super) parts: usize,
 }
 
-impl Piece {
+impl PanelPiece {
     /// A whole panel.
     pub(super) fn whole(at: usize, from: usize) -> Self {
         Self { at, from, part: 0, parts: 1 }
@@ -80,7 +80,7 @@ pub(super) fn end(site: &Site) -> Result<(), Failure> {
 ///
 /// # Safety
 /// Nobody writes to the piece meanwhile, and nobody else uses the output.
-pub(super) unsafe fn see(site: &Site, panels: &Panels, piece: Piece) -> Result<(), Failure> {
+pub(super) unsafe fn see(site: &Site, panels: &Panels, piece: PanelPiece) -> Result<(), Failure> {
     let each = units(site) / piece.parts;
     let heads = piece.part * each..(piece.part + 1) * each;
     match (panels, &site.attention, site.machine()) {

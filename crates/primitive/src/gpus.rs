@@ -6,7 +6,7 @@ use record::Case;
 use serde_json::Value;
 use terms::{Dtype, FieldError};
 
-use super::fields::Fields;
+use super::fields::PrimitiveFields;
 use super::implementations::compute_only;
 use super::resolve::task;
 use super::routed::divides;
@@ -31,7 +31,7 @@ pub fn resolve(case: &mut Case) -> Result<(), FieldError> {
 /// # Errors
 /// The first field that does not fit.
 pub(super) fn check(case: &Case, implementation: Option<&str>) -> Result<(), FieldError> {
-    let fields = Fields::of(case)?;
+    let fields = PrimitiveFields::of(case)?;
     let (on_gpus, is_ours) = (contract::is_on_gpus(case), !is_pytorch(case));
     check_tf32(&fields, on_gpus)?;
     for name in PRODUCTS.iter().filter(|name| case.value(name).is_some_and(|value| *value != Value::Bool(false))) {
@@ -45,7 +45,7 @@ pub(super) fn check(case: &Case, implementation: Option<&str>) -> Result<(), Fie
     check_kind(case, &fields, implementation, on_gpus && is_ours)
 }
 
-fn check_tf32(fields: &Fields, on_gpus: bool) -> Result<(), FieldError> {
+fn check_tf32(fields: &PrimitiveFields, on_gpus: bool) -> Result<(), FieldError> {
     if fields.matmul == Products::Auto {
         return Ok(());
     }
@@ -63,7 +63,12 @@ fn check_tf32(fields: &Fields, on_gpus: bool) -> Result<(), FieldError> {
 }
 
 /// Types of one byte, and random numbers: for products that nobody sends.
-fn check_kind(case: &Case, fields: &Fields, implementation: Option<&str>, is_there: bool) -> Result<(), FieldError> {
+fn check_kind(
+    case: &Case,
+    fields: &PrimitiveFields,
+    implementation: Option<&str>,
+    is_there: bool,
+) -> Result<(), FieldError> {
     let is_small = fields.dtype.bytes() == 1;
     if !is_small && fields.data == Drawn::Exact {
         return Ok(());

@@ -6,18 +6,18 @@ use contract::fields::problem;
 use measure::Failure;
 use terms::{Field, FieldError, Kind, Named, Runtime};
 
-use super::site::{Given, Left, Site};
+use super::site::{GivenBuffers, Left, Site};
 use super::task::{Options, Task, word};
 use super::words::{Algorithm, Order, Primitive, Size};
 
-/// A call of an implementation. Only [`Step::run`] is timed.
-pub(super) trait Step {
+/// A call of an implementation. Only [`CallStep::run`] is timed.
+pub(super) trait CallStep {
     /// One call.
     fn run(&mut self, site: &mut Site, comm: &mut dyn Communicator) -> Result<(), Failure>;
 
     /// What the buffers hold before it, in addition to the operands.
-    fn given(&self) -> Given {
-        Given::Operands
+    fn given(&self) -> GivenBuffers {
+        GivenBuffers::Operands
     }
 
     /// What it leaves.
@@ -35,7 +35,7 @@ pub(super) trait Step {
 }
 
 /// Makes a call ready.
-pub(super) type Prepare = fn(&Site, &Options, &mut RankContext) -> Result<Box<dyn Step>, Failure>;
+pub(super) type Prepare = fn(&Site, &Options, &mut RankContext) -> Result<Box<dyn CallStep>, Failure>;
 
 /// One implementation.
 pub(super) struct Implementation {
@@ -80,7 +80,7 @@ impl Implementation {
         site: &Site,
         options: &Options,
         context: &mut RankContext,
-    ) -> Result<Box<dyn Step>, Failure> {
+    ) -> Result<Box<dyn CallStep>, Failure> {
         match self.runs {
             Runs::Native(prepare) | Runs::Both(prepare) => prepare(site, options, context),
             Runs::Pytorch => Err(Failure::new(format!("native ranks have no implementation `{}`", self.name))),

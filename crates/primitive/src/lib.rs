@@ -50,7 +50,7 @@ use self::declared::{
 };
 pub use self::fields::MATMUL;
 pub use self::gpus::resolve;
-use self::implementation::{Implementation, Step};
+use self::implementation::{CallStep, Implementation};
 use self::resolve::resolved;
 use self::rotating::Rotating;
 use self::site::Site;
@@ -68,7 +68,7 @@ const ROUND_FLOPS: f64 = 50e9;
 /// A case on one rank.
 struct PreparedPrimitive {
     site: Site,
-    step: Box<dyn Step>,
+    step: Box<dyn CallStep>,
     /// Whether a call multiplies at all.
     computes: bool,
     /// Nanoseconds before each call of a chain.
@@ -190,7 +190,7 @@ impl Benchmark for PrimitiveBenchmark {
     }
 
     fn relations<'a>(&self, all: &[&'a CaseLine]) -> Relations<'a> {
-        let compared = relations::Compared::from_lines(all);
+        let compared = relations::PrimitiveBaselines::from_lines(all);
         Box::new(move |line| relations::for_case(line, &compared))
     }
 

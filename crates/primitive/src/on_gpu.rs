@@ -21,7 +21,7 @@ use terms::Dtype;
 
 pub(super) use self::attention::OnGpu as AttentionOnGpu;
 use super::pattern::{Comparison, Picture, Values};
-use super::product::Block;
+use super::product::BufferBlock;
 use super::task::{Scheme, Task};
 
 /// What no buffer holds before a call: no number of a pattern.
@@ -70,7 +70,7 @@ impl OnGpu {
         let own = Self { gpu, products, rows, arithmetic, beside, idle, values, failed };
         // What the GPU or the library cannot do is said before anything is measured.
         if task.scheme != Scheme::Attention {
-            own.products.algorithm(&own.form(&Block::from_size(task.product()))).map_err(unmultiplied)?;
+            own.products.algorithm(&own.form(&BufferBlock::from_size(task.product()))).map_err(unmultiplied)?;
         }
         Ok(own)
     }
@@ -163,14 +163,14 @@ impl OnGpu {
         comm.enqueue(call).map_err(failure)
     }
 
-    fn form(&self, block: &Block) -> Form {
-        let Block { size, b_transposed, accumulate, .. } = *block;
+    fn form(&self, block: &BufferBlock) -> Form {
+        let BufferBlock { size, b_transposed, accumulate, .. } = *block;
         let form = Form::new(self.arithmetic, [size.m, size.n, size.k]);
         Form { b_transposed: b_transposed || form.b_transposed, accumulate, ..form }
     }
 
     /// Gives a product of parts of these buffers to the stream that computes.
-    pub(super) fn multiply(&self, [a, b, c]: [&Slice; 3], block: &Block) -> Result<(), Failure> {
+    pub(super) fn multiply(&self, [a, b, c]: [&Slice; 3], block: &BufferBlock) -> Result<(), Failure> {
         let form = self.form(block);
         let [m, n, k] = [block.size.m, block.size.n, block.size.k];
         let part = |of: &Slice, begin: usize, len: usize, dtype: Dtype| {

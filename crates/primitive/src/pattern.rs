@@ -60,7 +60,7 @@ pub(super) struct Pattern {
 
 /// Sums over a stretch of the depth.
 #[derive(Clone, Debug)]
-pub(super) struct Table {
+pub(super) struct SumTable {
     period: usize,
     sums: Vec<f64>,
 }
@@ -149,8 +149,8 @@ impl Pattern {
     }
 
     /// The sums of the depth's elements `depth..depth + len`.
-    pub(super) fn table(&self, depth: usize, len: usize) -> Table {
-        Table::new(&self.rows, &self.columns, depth, len)
+    pub(super) fn table(&self, depth: usize, len: usize) -> SumTable {
+        SumTable::new(&self.rows, &self.columns, depth, len)
     }
 
     /// Rows of a product with so many columns, each of an expert, by one of the site's tables.
@@ -158,7 +158,7 @@ impl Pattern {
         &self,
         rows: impl Iterator<Item = (usize, usize)>,
         columns: usize,
-        (number, table): (usize, &'t Table),
+        (number, table): (usize, &'t SumTable),
     ) -> Picture<'t> {
         let period = table.period;
         let lines = rows.map(|(row, expert)| (self.row(row) * period, self.column(expert))).collect();
@@ -252,7 +252,7 @@ pub(super) fn sequences(seed: u64, period: usize, amplitude: i64) -> impl FnMut(
     move || (0..period).map(|_| (next() as i64 % (2 * amplitude + 1) - amplitude) as i8).collect()
 }
 
-impl Table {
+impl SumTable {
     /// The table of two sequences of one period, over the depth's elements `depth..depth + len`.
     pub(super) fn new(rows: &[f64], columns: &[f64], depth: usize, len: usize) -> Self {
         let period = rows.len();

@@ -16,7 +16,7 @@ pub(super) struct Size {
 
 /// One product between three buffers: where it begins in each, in elements.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Block {
+pub(super) struct BufferBlock {
     pub(super) size: Size,
     pub(super) a: usize,
     pub(super) b: usize,
@@ -27,7 +27,7 @@ pub(super) struct Block {
     pub(super) accumulate: bool,
 }
 
-impl Block {
+impl BufferBlock {
     /// A plain product at the beginning of its buffers.
     pub(super) fn from_size(size: Size) -> Self {
         Self { size, a: 0, b: 0, c: 0, b_transposed: false, accumulate: false }
@@ -48,8 +48,8 @@ pub(super) struct Multiplier {
     dtype: Dtype,
 }
 
-fn op(block: &Block) -> Op {
-    let Block { size: Size { m, n, k }, a, b, c, b_transposed, accumulate } = *block;
+fn op(block: &BufferBlock) -> Op {
+    let BufferBlock { size: Size { m, n, k }, a, b, c, b_transposed, accumulate } = *block;
     let view = |id: u32, offset: usize, len: usize| View { buffer: BufferId(id), offset, len };
     Op::Dense(Dense::MatMul(MatMul {
         a: view(0, a, m * k),
@@ -92,9 +92,9 @@ impl Multiplier {
     ///
     /// # Errors
     /// When the system gives no threads.
-    pub(super) fn new(dtype: Dtype, threads: usize, cores: &[u32], blocks: &[Block]) -> Result<Self, Failure> {
+    pub(super) fn new(dtype: Dtype, threads: usize, cores: &[u32], blocks: &[BufferBlock]) -> Result<Self, Failure> {
         let threads = Threads::new(threads, cores).map_err(|error| Failure::lacking(error.to_string()))?;
-        let bytes = |block: &Block| engine::scratch_bytes(&op(block), dtype.bytes() as usize, threads.count());
+        let bytes = |block: &BufferBlock| engine::scratch_bytes(&op(block), dtype.bytes() as usize, threads.count());
         let room = blocks.iter().map(bytes).max().unwrap_or(0);
         let scratch = Scratch::new(threads.count(), room);
         Ok(Self { threads, scratch, dtype })
@@ -104,7 +104,7 @@ impl Multiplier {
     ///
     /// # Safety
     /// Nobody writes to the operands meanwhile, and nobody else uses the block's part of C.
-    pub(super) unsafe fn run(&self, operands: &Operands, block: &Block) {
+    pub(super) unsafe fn run(&self, operands: &Operands, block: &BufferBlock) {
         let (context, op) = (self.context(), op(block));
         let memory = operands.memory.as_ref().expect("threads multiply in memory of the host");
         // SAFETY: the caller's.
@@ -127,7 +127,7 @@ impl Multiplier {
     }
 
     /// What multiplies, by name.
-    pub(super) fn multiplied(&self, block: &Block) -> &'static str {
+    pub(super) fn multiplied(&self, block: &BufferBlock) -> &'static str {
         terms::Named::name(engine::multiplier_of(&op(block), self.dtype, Matmul::Auto))
     }
 

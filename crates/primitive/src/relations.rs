@@ -52,7 +52,7 @@ pub(super) fn order(line: &CaseLine) -> &str {
 }
 
 /// The lines of a run that others are compared with. They differ from those in the implementation alone.
-pub(super) struct Compared<'a> {
+pub(super) struct PrimitiveBaselines<'a> {
     /// Cases that compute all of A, and cases that compute a rank's share.
     whole: Firsts<'a>,
     sharded: Firsts<'a>,
@@ -64,7 +64,7 @@ pub(super) struct Compared<'a> {
     sequential: HashMap<&'a str, Firsts<'a>>,
 }
 
-impl<'a> Compared<'a> {
+impl<'a> PrimitiveBaselines<'a> {
     pub(super) fn from_lines(all: &[&'a CaseLine]) -> Self {
         let implemented_by =
             |name: &str| all.iter().copied().filter(|line| implementation(line) == name).collect::<Vec<_>>();
@@ -120,7 +120,7 @@ fn is_worth(ratio: f64) -> bool {
 }
 
 /// The metrics that compare this case with others of its run. Those that need a missing case are left out.
-pub(super) fn for_case(line: &CaseLine, compared: &Compared<'_>) -> Map<String, Value> {
+pub(super) fn for_case(line: &CaseLine, compared: &PrimitiveBaselines<'_>) -> Map<String, Value> {
     let mut found = Map::new();
     if !is_compared(line) {
         return found;
@@ -230,7 +230,7 @@ mod tests {
     use super::*;
 
     fn relations_of(line: &CaseLine, all: &[&CaseLine]) -> Map<String, Value> {
-        super::for_case(line, &Compared::from_lines(all))
+        super::for_case(line, &PrimitiveBaselines::from_lines(all))
     }
 
     /// A line of six rounds with these times.

@@ -4,7 +4,7 @@ use contract::fields::problem;
 use record::Case;
 use terms::{FieldError, Space};
 
-use super::fields::{Fields, IMPLEMENTATION};
+use super::fields::{IMPLEMENTATION, PrimitiveFields};
 use super::implementation::Implementation;
 use super::task::{Means, Options, Task, scheme, word};
 use super::words::{Order, Products};
@@ -25,7 +25,7 @@ pub(super) fn chosen(text: &str) -> Result<(&'static str, Options), FieldError> 
 /// # Errors
 /// The first field with a value that cannot be read.
 pub(super) fn task(case: &Case) -> Result<Task, FieldError> {
-    let fields = Fields::of(case)?;
+    let fields = PrimitiveFields::of(case)?;
     let (_, options) = chosen(&fields.implementation)?;
     let [m, n, k] = [fields.m, fields.n, fields.k].map(|size| size.unwrap_or(1) as usize);
     Ok(Task {
@@ -54,7 +54,7 @@ pub(super) fn task(case: &Case) -> Result<Task, FieldError> {
 /// # Errors
 /// The first field with a value that cannot be read.
 pub(super) fn resolved(case: &Case) -> Result<(&'static Implementation, Options, Task), FieldError> {
-    let (name, options) = chosen(&Fields::of(case)?.implementation)?;
+    let (name, options) = chosen(&PrimitiveFields::of(case)?.implementation)?;
     let unknown = || problem("implementation", format!("there is no implementation `{name}`"), "see `--help`");
     let implementation = implementations::named(name).ok_or_else(unknown)?;
     let task = (implementation.task)(task(case)?, &options);

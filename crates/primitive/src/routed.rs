@@ -7,7 +7,7 @@ use record::Case;
 use terms::FieldError;
 
 use super::experts::{self, Load, Routing, Sizes};
-use super::fields::{Fields, TOKENS};
+use super::fields::{PrimitiveFields, TOKENS};
 use super::task::Options;
 use super::words::Primitive;
 
@@ -17,7 +17,7 @@ const FIELDS: [&str; 4] = ["experts", "top_k", "tokens", "tokens_file"];
 const EXACT: usize = 1 << 24;
 
 /// The variant of the field `tokens`, and its options.
-fn load(fields: &Fields) -> Result<(&'static str, Options), FieldError> {
+fn load(fields: &PrimitiveFields) -> Result<(&'static str, Options), FieldError> {
     let text = fields.tokens.as_deref().unwrap_or("uniform");
     let unknown = |message: String| problem("tokens", message, "`rankmark primitive --help` lists them");
     let (variant, options) = record::plan::chosen(&TOKENS.named("tokens"), text).map_err(unknown)?;
@@ -26,7 +26,7 @@ fn load(fields: &Fields) -> Result<(&'static str, Options), FieldError> {
 
 /// Whether tokens are routed: each goes to its own experts, from where it lies. Otherwise a rank has one expert, and its tokens
 /// lie in the order of their experts.
-pub(super) fn is_routed(fields: &Fields) -> bool {
+pub(super) fn is_routed(fields: &PrimitiveFields) -> bool {
     fields.experts.is_some() || fields.top_k.is_some()
 }
 
@@ -36,7 +36,7 @@ pub(super) fn is_routed(fields: &Fields) -> bool {
 /// # Errors
 /// The first field that does not fit.
 pub(super) fn settle(case: &mut Case) -> Result<(), FieldError> {
-    let fields = Fields::of(case)?;
+    let fields = PrimitiveFields::of(case)?;
     if fields.primitive != Primitive::EpAllToAll {
         return match FIELDS.into_iter().find(|name| case.parameters.contains_key(name)) {
             Some(name) => {
@@ -59,16 +59,16 @@ pub(super) fn settle(case: &mut Case) -> Result<(), FieldError> {
             }
         }
     }
-    check(&Fields::of(case)?)
+    check(&PrimitiveFields::of(case)?)
 }
 
-fn sizes(fields: &Fields) -> Sizes {
+fn sizes(fields: &PrimitiveFields) -> Sizes {
     let (ranks, m) = (fields.ranks.max(1) as usize, fields.m.unwrap_or(1) as usize);
     let experts = fields.experts.map_or(ranks, |experts| experts as usize);
     Sizes { ranks, rows: m / ranks, experts, top_k: fields.top_k.unwrap_or(1) as usize }
 }
 
-fn check(fields: &Fields) -> Result<(), FieldError> {
+fn check(fields: &PrimitiveFields) -> Result<(), FieldError> {
     let (sizes, k) = (sizes(fields), fields.k.unwrap_or(1) as usize);
     divides("m", fields.m.unwrap_or(1) as usize, sizes.ranks, "ranks")?;
     divides("experts", sizes.experts, sizes.ranks, "ranks")?;
@@ -107,7 +107,7 @@ pub(super) fn divides(field: &'static str, size: usize, by: usize, what: &str) -
 }
 
 /// The load of a case's tokens.
-fn load_of(case: &Case, fields: &Fields) -> Result<Load, FieldError> {
+fn load_of(case: &Case, fields: &PrimitiveFields) -> Result<Load, FieldError> {
     let (name, options) = load(fields)?;
     Load::new(name, &options, experts::counts(case))
 }
@@ -117,7 +117,7 @@ fn load_of(case: &Case, fields: &Fields) -> Result<Load, FieldError> {
 /// # Errors
 /// The first field with a value that cannot be read.
 pub(super) fn turns(case: &Case) -> Result<Vec<usize>, FieldError> {
-    let fields = Fields::of(case)?;
+    let fields = PrimitiveFields::of(case)?;
     match fields.primitive {
         Primitive::EpAllToAll => Ok(load_of(case, &fields)?.turns(sizes(&fields).experts)),
         _ => Ok(vec![0]),
@@ -128,7 +128,7 @@ pub(super) fn turns(case: &Case) -> Result<Vec<usize>, FieldError> {
 ///
 /// # Errors
 /// When experts cannot take the tokens that they should.
-pub(super) fn routing(case: &Case, fields: &Fields) -> Result<Arc<Routing>, FieldError> {
+pub(super) fn routing(case: &Case, fields: &PrimitiveFields) -> Result<Arc<Routing>, FieldError> {
     let sizes = sizes(fields);
     if fields.primitive != Primitive::EpAllToAll {
         return Ok(Arc::new(Routing::new(sizes, &vec![0; sizes.experts], fields.seed, true)));

@@ -16,14 +16,14 @@ use super::attention::Attention;
 use super::experts::Oracle;
 use super::machine::Machine;
 use super::on_gpu::{AttentionOnGpu, OnGpu};
-use super::pattern::{Pattern, Table};
-use super::product::{Block, Multiplier, Operands, Size};
+use super::pattern::{Pattern, SumTable};
+use super::product::{BufferBlock, Multiplier, Operands, Size};
 use super::task::{Scheme, Task};
 use super::tolerance::tolerances;
 
 /// What a rank's buffers hold before a call, in addition to its own operands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Given {
+pub(super) enum GivenBuffers {
     /// Nothing.
     Operands,
     /// The products, ready to be sent.
@@ -67,7 +67,7 @@ pub(super) struct Site {
     machine: Machine,
     pattern: Pattern,
     /// Sums over the whole depth, and over this rank's part.
-    tables: [Table; 2],
+    tables: [SumTable; 2],
     /// How far elements of the result may be off, and of this rank's own products.
     tolerances: [f64; 2],
 }
@@ -202,7 +202,7 @@ impl Site {
         rows: usize,
     ) -> Result<(), Failure> {
         let (n, k) = (self.task.n, self.task.depth());
-        let block = Block { a: a_row * k, c: c_row * n, ..Block::from_size(Size { m: rows, n, k }) };
+        let block = BufferBlock { a: a_row * k, c: c_row * n, ..BufferBlock::from_size(Size { m: rows, n, k }) };
         // SAFETY: the caller's.
         unsafe { self.multiply_block(operands, &block) }
     }
@@ -222,12 +222,13 @@ impl Site {
         rows: usize,
     ) -> Result<(), Failure> {
         let Task { n, k, .. } = self.task;
-        let block = Block { a: row * k, b: expert * k * n, c: row * n, ..Block::from_size(Size { m: rows, n, k }) };
+        let block =
+            BufferBlock { a: row * k, b: expert * k * n, c: row * n, ..BufferBlock::from_size(Size { m: rows, n, k }) };
         // SAFETY: the caller's.
         unsafe { self.multiply_block(operands, &block) }
     }
 
-    unsafe fn multiply_block(&self, operands: &Operands, block: &Block) -> Result<(), Failure> {
+    unsafe fn multiply_block(&self, operands: &Operands, block: &BufferBlock) -> Result<(), Failure> {
         if block.size.m == 0 {
             return Ok(());
         }
@@ -327,10 +328,10 @@ impl Site {
 }
 
 /// Sizes of products that may be asked for, for temporary memory: all rows, and any part of them.
-fn blocks(task: &Task) -> Vec<Block> {
+fn blocks(task: &Task) -> Vec<BufferBlock> {
     let Size { m, n, k } = task.product();
     // An expert multiplies its own tokens.
     let most = if task.scheme == Scheme::Exchange { task.routing.most_of_an_expert() } else { m.max(task.m) };
     let halves = std::iter::successors(Some(most), |rows| Some(rows / 2));
-    halves.take_while(|rows| *rows > 0).map(|m| Block::from_size(Size { m, n, k })).collect()
+    halves.take_while(|rows| *rows > 0).map(|m| BufferBlock::from_size(Size { m, n, k })).collect()
 }

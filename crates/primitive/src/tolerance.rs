@@ -2,7 +2,7 @@
 
 use terms::Dtype;
 
-use super::pattern::{Pattern, Table};
+use super::pattern::{Pattern, SumTable};
 use super::task::{Scheme, Task};
 use super::words::Drawn;
 
@@ -17,7 +17,7 @@ fn rounding(dtype: Dtype, largest: f64) -> f64 {
 /// Products of exact operands are sums of whole numbers that f32 and wider types hold. Types of 16 bits round the sum of each rank,
 /// and each of the d - 1 additions rounds again, always by at most u times what is rounded (u is the unit roundoff). No partial sum
 /// exceeds the sum M of the ranks' largest, so that the error is at most (2d - 1) u M. Random operands: [`sum_error`].
-pub(super) fn tolerances(task: &Task, pattern: &Pattern, tables: &[Table; 2]) -> [f64; 2] {
+pub(super) fn tolerances(task: &Task, pattern: &Pattern, tables: &[SumTable; 2]) -> [f64; 2] {
     let result = task.result();
     if task.scheme == Scheme::Attention {
         return [0.0; 2];

@@ -7,7 +7,7 @@ use record::Case;
 use serde_json::{Value, json};
 use terms::{FieldError, Named, Runtime};
 
-use super::fields::Fields;
+use super::fields::PrimitiveFields;
 use super::implementation::Implementation;
 use super::resolve::resolved;
 use super::task::{Options, Scheme, Task};
@@ -31,7 +31,7 @@ pub(super) fn check_implementation(case: &Case, implementation: &Implementation)
 /// Refuses fields of the other runtime, and skips what torch does not do here.
 pub(super) fn check(case: &mut Case) -> Result<(), FieldError> {
     contract::runtime::check(case, &[], contract::runtime::Native::GpusThroughHost)?;
-    if is_pytorch(case) && routed::is_routed(&Fields::of(case)?) {
+    if is_pytorch(case) && routed::is_routed(&PrimitiveFields::of(case)?) {
         let message = "PyTorch ranks have one expert each, and a token goes to only one";
         return Err(problem(
             "experts",

@@ -10,7 +10,7 @@ use record::show::{Chart, ChartKind, Format};
 use record::{CaseLine, Caveat};
 use serde_json::Value;
 
-use super::crossover::{Line, Point, most, sentence};
+use super::crossover::{Point, SizeLine, most, sentence};
 use super::declared::{OVERLAP, Overlap, VARIANT};
 use super::relations::{implementation, order};
 
@@ -96,12 +96,12 @@ fn grids<'a>(section: &'a Operation<'a>) -> BTreeMap<Family, Grid<'a>> {
 }
 
 /// What is fixed and what varies, by name, and the lines: along the columns where these differ, else along the rows.
-fn lines(grid: &Grid) -> (&'static str, &'static str, Vec<Line>) {
+fn lines(grid: &Grid) -> (&'static str, &'static str, Vec<SizeLine>) {
     let rows: BTreeSet<u64> = grid.keys().map(|(m, _)| *m).collect();
     let columns: BTreeSet<u64> = grid.keys().map(|(_, n)| *n).collect();
     let (fixed, along, all) = if columns.len() > 1 || rows.len() == 1 { ("m", "n", rows) } else { ("n", "m", columns) };
     let points = |of: u64| grid.values().filter(move |best| size(best.case, fixed) == of);
-    let line = |of: u64| Line { fixed: of, points: points(of).map(|best| best.point(along)).collect() };
+    let line = |of: u64| SizeLine { fixed: of, points: points(of).map(|best| best.point(along)).collect() };
     (fixed, along, all.into_iter().map(line).collect())
 }
 
@@ -172,11 +172,11 @@ fn heatmap(section: &Operation, family: &Family, grid: &Grid) -> Option<NamedCha
 }
 
 /// The points of each implementation.
-type Lines<'s> = BTreeMap<String, Vec<(Mark, &'s Measured<'s>)>>;
+type ImplementationLines<'s> = BTreeMap<String, Vec<(Mark, &'s Measured<'s>)>>;
 
 /// Times against columns, of one order and number of rows: a line for each implementation.
 fn times(section: &Operation) -> Vec<NamedChart> {
-    let mut groups: BTreeMap<(Family, u64), Lines> = BTreeMap::new();
+    let mut groups: BTreeMap<(Family, u64), ImplementationLines> = BTreeMap::new();
     let mut names: BTreeSet<String> = BTreeSet::new();
     for measured in section.points() {
         let case = measured.case;
@@ -194,7 +194,7 @@ fn times(section: &Operation) -> Vec<NamedChart> {
     }
     // An implementation has the same colour in all charts of the section.
     let style = |label: &String| names.iter().position(|name| name == label).unwrap_or_default();
-    let chart = |((family, m), lines): ((Family, u64), Lines)| {
+    let chart = |((family, m), lines): ((Family, u64), ImplementationLines)| {
         let measured: Vec<&Measured> = lines.values().flatten().map(|(_, measured)| *measured).collect();
         let note = ::view::note_of_points(measured.iter().copied(), false);
         let series = |(label, points): (String, Vec<(Mark, &Measured)>)| {

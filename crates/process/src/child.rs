@@ -95,7 +95,7 @@ pub fn run(program: &Path, arguments: &[&OsStr], answer: Option<Answered>, limit
     }
     // A library that aborts is a row, not a file of its whole memory.
     let process = spawn(command, Tie::killed().without_core_file())?;
-    let streams = [Stream::new(out_read), Stream::new(err_read)];
+    let streams = [ChildStream::new(out_read), ChildStream::new(err_read)];
     watch(process, streams, answer, limit)
 }
 
@@ -113,7 +113,7 @@ pub fn filter(program: &Path, arguments: &[&OsStr], input: &[u8], limit: Duratio
     let mut command = Command::new(program);
     command.args(arguments).stdin(from).stdout(to.try_clone()?).stderr(err_write);
     let process = spawn(command, Tie::killed().without_core_file())?;
-    let outcome = watch(process, [Stream::new(out_read), Stream::new(err_read)], None, limit)?;
+    let outcome = watch(process, [ChildStream::new(out_read), ChildStream::new(err_read)], None, limit)?;
     let mut result = Vec::new();
     to.rewind()?;
     to.read_to_end(&mut result)?;
@@ -122,14 +122,14 @@ pub fn filter(program: &Path, arguments: &[&OsStr], input: &[u8], limit: Duratio
 
 fn watch(
     mut process: Process,
-    mut streams: [Stream; 2],
+    mut streams: [ChildStream; 2],
     answer: Option<Answered>,
     limit: Duration,
 ) -> io::Result<Outcome> {
     let deadline = Instant::now() + limit;
     let mut set = PollSet::default();
     let ended = loop {
-        streams.iter_mut().for_each(Stream::drain);
+        streams.iter_mut().for_each(ChildStream::drain);
         if answer.is_some_and(|answered| answered(&String::from_utf8_lossy(&streams[0].kept))) {
             kill(&mut process);
             break Ended::Answered;
@@ -154,7 +154,7 @@ fn watch(
         });
         set.wait(Some(left))?;
     };
-    streams.iter_mut().for_each(Stream::drain);
+    streams.iter_mut().for_each(ChildStream::drain);
     let [out, err] = streams.map(|stream| String::from_utf8_lossy(&stream.kept).into_owned());
     // What it said between the last look and its end counts, too.
     Ok(Outcome { out, err, ended })
@@ -176,12 +176,12 @@ fn kill(process: &mut Process) {
 }
 
 /// One stream of the child. Only its beginning is kept.
-struct Stream {
+struct ChildStream {
     pipe: Option<File>,
     kept: Vec<u8>,
 }
 
-impl Stream {
+impl ChildStream {
     fn new(pipe: OwnedFd) -> Self {
         Self { pipe: Some(File::from(pipe)), kept: Vec::new() }
     }

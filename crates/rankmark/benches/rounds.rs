@@ -91,7 +91,6 @@ fn rank(arguments: &[OsString]) -> ExitCode {
 fn case(ranks: &str, bytes: &str) -> Result<Case, String> {
     let about = benchmark("collective").ok_or("there is no benchmark `collective`")?.about();
     let fields = [("op", "all_reduce"), ("backend", "shm"), ("ranks", ranks), ("bytes", bytes)];
-    let fields = fields.map(|(name, value)| (name.to_owned(), value.to_owned()));
     let plan = record::plan::from_flags(about, &fields, &[]).map_err(|problems| problems.to_string())?;
     plan.cases.into_iter().next().ok_or_else(|| "the plan has no case".to_owned())
 }

@@ -51,7 +51,7 @@ fn given(arguments: &[OsString], option: &str) -> bool {
 }
 
 /// How this process came to be.
-pub(crate) enum Part {
+pub(crate) enum ProcessRole {
     /// No launcher started it among several.
     Alone,
     /// The process keeps the place of one rank.
@@ -63,30 +63,30 @@ pub(crate) enum Part {
 }
 
 /// Which part this process has.
-pub(crate) fn part(arguments: &[OsString]) -> Result<Part, Failure> {
+pub(crate) fn part(arguments: &[OsString]) -> Result<ProcessRole, Failure> {
     let coordinator = launch::external::is_coordinator(arguments);
     let command = arguments.get(1).and_then(|argument| argument.to_str()).unwrap_or_default();
     let uses_ranks = uses_ranks(command, arguments);
     // It looks at ranks of another job: on each node of a job of Slurm, one process does.
     if command == "hang" {
-        return Ok(Part::Alone);
+        return Ok(ProcessRole::Alone);
     }
     let own = if coordinator { launch::external::coordinator_arguments(arguments) } else { arguments.to_vec() };
     let external = External::from_environment(&|name| std::env::var_os(name));
     match external.map(|external| external.map(|external| external.with_arguments(&own))) {
-        Ok(Some(external)) if coordinator => Ok(Part::Coordinator(external)),
+        Ok(Some(external)) if coordinator => Ok(ProcessRole::Coordinator(external)),
         _ if coordinator => {
             let cause = "no launcher's variables are set".to_owned();
             Err(Failure::new("`__coordinator` is for processes that a launcher started").cause(cause))
         }
         Ok(Some(external)) if command == "profile" && arguments.iter().any(|argument| argument == "--") => {
-            if external.rank > 0 { Ok(Part::Idle) } else { Err(job_below_profile(&external, arguments)) }
+            if external.rank > 0 { Ok(ProcessRole::Idle) } else { Err(job_below_profile(&external, arguments)) }
         }
-        Ok(Some(external)) if uses_ranks => Ok(Part::Agent(external)),
-        Ok(Some(external)) if is_of_each_host(command) && external.is_first_on_host() => Ok(Part::Alone),
-        Ok(Some(external)) if external.rank > 0 => Ok(Part::Idle),
+        Ok(Some(external)) if uses_ranks => Ok(ProcessRole::Agent(external)),
+        Ok(Some(external)) if is_of_each_host(command) && external.is_first_on_host() => Ok(ProcessRole::Alone),
+        Ok(Some(external)) if external.rank > 0 => Ok(ProcessRole::Idle),
         Err(verdict) if uses_ranks => Err(refusal(&verdict)),
-        Ok(_) | Err(_) => Ok(Part::Alone),
+        Ok(_) | Err(_) => Ok(ProcessRole::Alone),
     }
 }
 

@@ -27,8 +27,8 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use commands::{Row, Section};
-use external::Part;
+use commands::{CommandRow, Section};
+use external::ProcessRole;
 use failure::Failure;
 use session::Entry;
 
@@ -39,48 +39,48 @@ const COMMANDS: &[Section] = &[
         rows: &[
             commands::run::ROW,
             commands::measured::ROW,
-            Row::typed::<commands::calibrate::Calibrate>(),
-            Row::typed::<commands::fleet::Fleet>(),
-            Row::typed::<commands::watch::Watch>(),
+            CommandRow::typed::<commands::calibrate::Calibrate>(),
+            CommandRow::typed::<commands::fleet::Fleet>(),
+            CommandRow::typed::<commands::watch::Watch>(),
         ],
     },
     Section {
         heading: Some("Explain"),
         rows: &[
             commands::profile::ROW,
-            Row::typed::<commands::predict::Predict>(),
-            Row::typed::<commands::hang::Hang>(),
-            Row::typed::<commands::report::Report>(),
-            Row::typed::<commands::history::History>(),
+            CommandRow::typed::<commands::predict::Predict>(),
+            CommandRow::typed::<commands::hang::Hang>(),
+            CommandRow::typed::<commands::report::Report>(),
+            CommandRow::typed::<commands::history::History>(),
         ],
     },
     Section {
         heading: Some("Compare and share"),
         rows: &[
             commands::compare::ROW,
-            Row::typed::<commands::baseline::Baseline>(),
-            Row::typed::<commands::import::Import>(),
-            Row::typed::<commands::pack::Pack>(),
+            CommandRow::typed::<commands::baseline::Baseline>(),
+            CommandRow::typed::<commands::import::Import>(),
+            CommandRow::typed::<commands::pack::Pack>(),
         ],
     },
     Section {
         heading: Some("Set up"),
         rows: &[
-            Row::typed::<commands::validate::Validate>(),
-            Row::typed::<commands::list::List>(),
-            Row::typed::<commands::gen_config::GenConfig>(),
-            Row::typed::<commands::gen_job::GenJob>(),
-            Row::typed::<commands::version::Version>(),
+            CommandRow::typed::<commands::validate::Validate>(),
+            CommandRow::typed::<commands::list::List>(),
+            CommandRow::typed::<commands::gen_config::GenConfig>(),
+            CommandRow::typed::<commands::gen_job::GenJob>(),
+            CommandRow::typed::<commands::version::VersionCommand>(),
         ],
     },
     // Rare: help only names them.
     Section {
         heading: None,
         rows: &[
-            Row::typed::<commands::merge::Merge>(),
-            Row::typed::<commands::man::Man>(),
-            Row::typed::<commands::schema::Schema>(),
-            Row::typed::<commands::completions::Completions>(),
+            CommandRow::typed::<commands::merge::Merge>(),
+            CommandRow::typed::<commands::man::Man>(),
+            CommandRow::typed::<commands::schema::Schema>(),
+            CommandRow::typed::<commands::completions::Completions>(),
         ],
     },
 ];
@@ -117,12 +117,12 @@ pub fn main() -> ExitCode {
     };
     let as_json = asks_for_json(&arguments);
     match external::part(&arguments) {
-        Ok(Part::Alone) => {
+        Ok(ProcessRole::Alone) => {
             ExitCode::from(report_end(dispatch(&arguments, Entry { begun, coordinator: None, command_line }), as_json))
         }
-        Ok(Part::Idle) => ExitCode::SUCCESS,
-        Ok(Part::Agent(external)) => external::agent(&external, &arguments),
-        Ok(Part::Coordinator(external)) => ExitCode::from(lead(external, &arguments, begun)),
+        Ok(ProcessRole::Idle) => ExitCode::SUCCESS,
+        Ok(ProcessRole::Agent(external)) => external::agent(&external, &arguments),
+        Ok(ProcessRole::Coordinator(external)) => ExitCode::from(lead(external, &arguments, begun)),
         Err(failure) => ExitCode::from(report_end(Err(failure), as_json)),
     }
 }

@@ -72,7 +72,7 @@ pub(crate) fn probe(arguments: &[OsString]) -> ExitCode {
 pub(crate) type Explain = fn(&Path, &[CaseLine]) -> Result<Vec<String>, Failure>;
 
 /// How a measuring command was given.
-pub(crate) struct Request<'a> {
+pub(crate) struct SessionRequest<'a> {
     pub(crate) options: &'a RunOptions,
     pub(crate) machine: Machine,
     pub(crate) entry: Entry<'a>,
@@ -88,7 +88,7 @@ pub(crate) struct Request<'a> {
     pub(crate) predictions: Option<&'a str>,
 }
 
-impl<'a> Request<'a> {
+impl<'a> SessionRequest<'a> {
     /// A run of its own on this machine, whose cases all count, and which nobody explains.
     pub(crate) fn new(options: &'a RunOptions, entry: Entry<'a>) -> Self {
         Self {
@@ -135,7 +135,7 @@ pub(crate) struct Ended {
 }
 
 /// Runs a plan, or goes on with a record (then `plan` is None, or must be the record's own).
-pub(crate) fn measure(request: &Request<'_>, mut plan: Option<Plan>) -> Result<Ended, Failure> {
+pub(crate) fn measure(request: &SessionRequest<'_>, mut plan: Option<Plan>) -> Result<Ended, Failure> {
     if let Some(plan) = &mut plan {
         benchmarks::complete(plan);
     }
@@ -229,7 +229,7 @@ pub(crate) fn measure(request: &Request<'_>, mut plan: Option<Plan>) -> Result<E
 
 /// The record that goes on. With a plan, `--resume` begins one that is not there yet: a job that is started again needs no other
 /// line.
-fn resumed<'a>(request: &Request<'a>) -> Option<&'a Path> {
+fn resumed<'a>(request: &SessionRequest<'a>) -> Option<&'a Path> {
     let named = request.options.whole.resume.as_deref()?;
     let is_new = request.options.has_plan && named.join(record::store::RUN_FILE).symlink_metadata().is_err();
     (!is_new).then_some(named)
@@ -248,13 +248,13 @@ pub(crate) fn setup<'a>(
 }
 
 /// Whether no launcher started the ranks.
-fn is_alone(request: &Request<'_>) -> bool {
+fn is_alone(request: &SessionRequest<'_>) -> bool {
     request.entry.coordinator.is_none()
 }
 
 /// Explains, reports and shows what was measured. `plan` is what this run had of a plan of so many cases.
 fn conclude(
-    request: &Request<'_>,
+    request: &SessionRequest<'_>,
     record: Record,
     (mut plan, whole): (Plan, usize),
     mut screen: Screen,
@@ -301,7 +301,7 @@ fn conclude(
 
 /// Leaves what `--only-ranks` asks for, and what was done before, which cases are compared with. Cases in this process need
 /// no ranks of a launcher, so they run with the first step that comes.
-fn only_ranks(request: &Request<'_>, plan: &mut Plan, done: &HashSet<String>) -> Result<Option<u32>, Failure> {
+fn only_ranks(request: &SessionRequest<'_>, plan: &mut Plan, done: &HashSet<String>) -> Result<Option<u32>, Failure> {
     let Some(ranks) = request.options.only_ranks else { return Ok(None) };
     let wanted = |case: &record::Case| case.ranks() == ranks || benchmarks::is_in_process(case);
     if !plan.cases.iter().any(wanted) {
@@ -312,7 +312,7 @@ fn only_ranks(request: &Request<'_>, plan: &mut Plan, done: &HashSet<String>) ->
 }
 
 /// Notes in a record that other steps may have begun who starts the ranks of this one, and where they are.
-fn note_step(file: &mut RunFile, ranks: u32, request: &Request<'_>) {
+fn note_step(file: &mut RunFile, ranks: u32, request: &SessionRequest<'_>) {
     let coordinator = request.entry.coordinator;
     file.started_by = file.started_by.take().or(coordinator.map(|coordinator| coordinator.launcher().to_owned()));
     let own = placement::for_plan(&file.plan, &request.machine, coordinator);
@@ -322,7 +322,7 @@ fn note_step(file: &mut RunFile, ranks: u32, request: &Request<'_>) {
 }
 
 /// Shows what would run. A record that would be resumed is read, and not locked.
-fn dry_run(request: &Request<'_>, plan: Option<Plan>) -> Result<u8, Failure> {
+fn dry_run(request: &SessionRequest<'_>, plan: Option<Plan>) -> Result<u8, Failure> {
     let record = resumed(request).map(record::read_run).transpose()?;
     request.options.whole.labels.labels()?;
     let done = record.as_ref().map(|record| dry_run::done_in(&record.cases)).unwrap_or_default();
@@ -386,7 +386,7 @@ pub(crate) fn exit_code(cases: &[CaseLine], incomplete: bool) -> u8 {
 }
 
 /// A new record of this plan.
-pub(crate) fn create(request: &Request<'_>, plan: Plan) -> Result<Record, Failure> {
+pub(crate) fn create(request: &SessionRequest<'_>, plan: Plan) -> Result<Record, Failure> {
     let started = jiff::Timestamp::now();
     let labels = request.options.whole.labels.labels()?;
     let name = labels.name.as_ref().unwrap_or(&plan.experiment);
@@ -420,7 +420,7 @@ fn restarts() -> u32 {
 }
 
 /// The record of the attempt before, where a launcher has started its ranks again.
-fn again(request: &Request<'_>, plan: &Plan) -> Result<Option<Record>, Failure> {
+fn again(request: &SessionRequest<'_>, plan: &Plan) -> Result<Option<Record>, Failure> {
     let count = if request.entry.coordinator.is_some() { restarts() } else { 0 };
     let line = command_line(request).1;
     let found =
@@ -440,7 +440,7 @@ fn again(request: &Request<'_>, plan: &Plan) -> Result<Option<Record>, Failure> 
 }
 
 /// The launcher's words, where one started this program, and the user's.
-fn command_line(request: &Request<'_>) -> (Vec<String>, Vec<String>) {
+fn command_line(request: &SessionRequest<'_>) -> (Vec<String>, Vec<String>) {
     let mut arguments: Vec<OsString> = std::env::args_os().collect();
     let mut launcher = Vec::new();
     if let Some(coordinator) = request.entry.coordinator {
@@ -494,7 +494,7 @@ mod tests {
 
     #[test]
     fn exit_codes_are_those_that_are_promised() {
-        let case: record::Case = record::plan::from_flags(benchmarks::abouts()[0], &[], &[]).unwrap().cases.remove(0);
+        let case: record::Case = record::plan::from_defaults(benchmarks::abouts()[0]).unwrap().cases.remove(0);
         let line = |status| CaseLine::unmeasured(&case, status, "");
         let missed = CaseLine { gates_missed: vec!["busbw_gbs>=12".into()], ..line(Status::Ok) };
         let code = |lines: &[CaseLine]| exit_code(lines, false);

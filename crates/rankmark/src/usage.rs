@@ -14,7 +14,7 @@ use crate::Failure;
 use names::{bare, nearest_command, nearest_option, option_of};
 
 /// A command that was asked for, as far as its words are known.
-struct Asked {
+struct AskedCommand {
     command: Command,
     /// `rankmark baseline`.
     line: String,
@@ -22,7 +22,7 @@ struct Asked {
 
 /// The failure of arguments that clap refuses.
 pub(crate) fn failure(error: &clap::Error, root: Command, arguments: &[OsString]) -> Failure {
-    let asked = Asked::of(root, arguments);
+    let asked = AskedCommand::of(root, arguments);
     let name = text(error, ContextKind::InvalidArg);
     match error.kind() {
         ErrorKind::UnknownArgument if name.starts_with('-') => asked.unknown_option(&name),
@@ -41,7 +41,7 @@ pub(crate) fn failure(error: &clap::Error, root: Command, arguments: &[OsString]
     }
 }
 
-impl Asked {
+impl AskedCommand {
     fn of(mut root: Command, arguments: &[OsString]) -> Self {
         // Gives each command its whole name, which its usage begins with.
         root.build();

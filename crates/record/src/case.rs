@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
-use crate::schema::words::{Scalar, Words};
+use crate::schema::words::{Scalar, SchemaWords};
 use crate::{Caveat, Pool, SharedMap};
 
 /// One case. Parameters are scalars; their order is that of the declared fields.
@@ -25,7 +25,7 @@ pub struct Case {
     #[schemars(with = "Map<String, Value>")]
     pub world: SharedMap,
     /// Caveats that are known before it runs.
-    #[schemars(with = "Vec<Words<Caveat>>")]
+    #[schemars(with = "Vec<SchemaWords<Caveat>>")]
     pub caveats: Vec<Caveat>,
     /// The size asked for, when it was rounded down.
     pub bytes_requested: Option<u64>,

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use terms::Status;
 
-use crate::schema::words::Words;
+use crate::schema::words::SchemaWords;
 use crate::{Better, CaseLine};
 
 terms::named! {
@@ -31,7 +31,7 @@ pub struct Expected {
     /// In the metric's unit; above 0.
     pub value: f64,
     /// What it rests on.
-    #[schemars(with = "Words<Basis>")]
+    #[schemars(with = "SchemaWords<Basis>")]
     pub basis: Basis,
     /// Where it was read.
     pub source: String,

@@ -228,10 +228,10 @@ fn unreadable(path: &Path, cause: String) -> StoreError {
 fn parsed(text: &[u8]) -> Result<Explained, String> {
     // The version first: another version's form may differ in everything else.
     #[derive(Deserialize)]
-    struct Version {
+    struct StatedVersion {
         version: u32,
     }
-    let Version { version } = crate::from_json(text).map_err(|error| error.to_string())?;
+    let StatedVersion { version } = crate::from_json(text).map_err(|error| error.to_string())?;
     if version != EXPLAINED_VERSION {
         return Err(format!("version {version}; this program reads version {EXPLAINED_VERSION}"));
     }

@@ -99,6 +99,18 @@ crate::metrics! {
     }
 }
 
+/// A type of which JSON leaves out absent values; the function behind a field recognises them.
+macro_rules! sparse {
+    ($(#[$about:meta])* $name:ident { $($(#[$doc:meta])* $field:ident: $type:ty $(= $absent:literal)?;)+ }) => {
+        $(#[$about])*
+        #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+        #[serde(default)]
+        pub struct $name {
+            $($(#[$doc])* $(#[serde(skip_serializing_if = $absent)])? pub $field: $type,)+
+        }
+    };
+}
+
 /// By how much another activity slows one down.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Slowdown {
@@ -154,80 +166,62 @@ pub struct Level {
     pub share: f64,
 }
 
-/// What the coordinator's machine showed while a case ran; what it did not tell is absent.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(default)]
-pub struct Sensors {
-    /// The hottest, in degrees Celsius.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub temperature_c: Option<f64>,
-    /// The slowest core, in MHz.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub clock_mhz: Option<f64>,
-    /// The median, in watts.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub power_w: Option<f64>,
-    /// The median share of all cores that was busy.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub utilization: Option<f64>,
-    /// The devices that ranks worked on.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub devices: Vec<SensorsOfDevice>,
+sparse! {
+    /// What the coordinator's machine showed while a case ran; what it did not tell is absent.
+    Sensors {
+        /// The hottest, in degrees Celsius.
+        temperature_c: Option<f64> = "Option::is_none";
+        /// The slowest core, in MHz.
+        clock_mhz: Option<f64> = "Option::is_none";
+        /// The median, in watts.
+        power_w: Option<f64> = "Option::is_none";
+        /// The median share of all cores that was busy.
+        utilization: Option<f64> = "Option::is_none";
+        /// The devices that ranks worked on.
+        devices: Vec<SensorsOfDevice> = "Vec::is_empty";
+    }
 }
 
-/// What one device showed.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(default)]
-pub struct SensorsOfDevice {
-    /// Index of the device on its host.
-    pub device: u32,
-    /// The hottest, in degrees Celsius.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub temperature_c: Option<f64>,
-    /// The slowest clock of its multiprocessors, in MHz.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub clock_mhz: Option<f64>,
-    /// The median, in watts.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub power_w: Option<f64>,
-    /// The median share of time in which a kernel ran.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub utilization: Option<f64>,
-    /// The most memory that was in use.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub memory_bytes: Option<f64>,
-    /// What held its clocks down in some look: `power cap`, `heat`, `slowdown`, `power brake`, `clocks set`, `other devices`.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub held_by: Vec<String>,
+sparse! {
+    /// What one device showed.
+    SensorsOfDevice {
+        /// Index of the device on its host.
+        device: u32;
+        /// The hottest, in degrees Celsius.
+        temperature_c: Option<f64> = "Option::is_none";
+        /// The slowest clock of its multiprocessors, in MHz.
+        clock_mhz: Option<f64> = "Option::is_none";
+        /// The median, in watts.
+        power_w: Option<f64> = "Option::is_none";
+        /// The median share of time in which a kernel ran.
+        utilization: Option<f64> = "Option::is_none";
+        /// The most memory that was in use.
+        memory_bytes: Option<f64> = "Option::is_none";
+        /// What held its clocks down in some look: `power cap`, `heat`, `slowdown`, `power brake`, `clocks set`, `other devices`.
+        held_by: Vec<String> = "Vec::is_empty";
+    }
 }
 
-/// A case's place below the ceilings of its machine.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(default)]
-pub struct Roofline {
-    /// `memory`, `compute` or `communication`.
-    pub bound: String,
-    /// Operations a byte of memory traffic.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub intensity: Option<f64>,
-    /// The rate that it reached.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub gflops: Option<f64>,
-    /// The rate of its roof.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub roof_gflops: Option<f64>,
-    /// What its threads can move.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub memory_gbs: Option<f64>,
-    /// What they can compute.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub peak_gflops: Option<f64>,
-    /// Share of the ceiling that it reached; absent beyond it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub share: Option<f64>,
-    /// Rooflines of the case's parts, such as the phases of a step, in the order of the case.
-    #[serde(skip_serializing_if = "Map::is_empty")]
-    pub parts: Map<String, Value>,
+sparse! {
+    /// A case's place below the ceilings of its machine.
+    Roofline {
+        /// `memory`, `compute` or `communication`.
+        bound: String;
+        /// Operations a byte of memory traffic.
+        intensity: Option<f64> = "Option::is_none";
+        /// The rate that it reached.
+        gflops: Option<f64> = "Option::is_none";
+        /// The rate of its roof.
+        roof_gflops: Option<f64> = "Option::is_none";
+        /// What its threads can move.
+        memory_gbs: Option<f64> = "Option::is_none";
+        /// What they can compute.
+        peak_gflops: Option<f64> = "Option::is_none";
+        /// Share of the ceiling that it reached; absent beyond it.
+        share: Option<f64> = "Option::is_none";
+        /// Rooflines of the case's parts, such as the phases of a step, in the order of the case.
+        parts: Map<String, Value> = "Map::is_empty";
+    }
 }
 
 impl Roofline {

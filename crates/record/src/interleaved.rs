@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use terms::Status;
 
-use crate::schema::words::Words;
+use crate::schema::words::SchemaWords;
 use crate::{Case, DeclaredField, RunFile};
 
 /// The parameter that tells the cases of both sides apart in such a record. No benchmark declares it, and no rank sees it.
@@ -55,7 +55,7 @@ pub struct ComparedCase {
     /// Identities of the two case lines, A and B.
     pub ids: [String; 2],
     /// How it ended: `ok` only where both sides are.
-    #[schemars(with = "Words<Status>")]
+    #[schemars(with = "SchemaWords<Status>")]
     pub status: Status,
     /// Why, for every status but ok, and where a comparison ended early.
     #[serde(default, skip_serializing_if = "Option::is_none")]

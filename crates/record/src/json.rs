@@ -2,18 +2,24 @@
 
 use std::io;
 
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::ser::{Formatter, Serializer};
 use terms::outside;
 
 use crate::secrets::masked_json;
 
+/// The version of its form that a file or a line states.
+#[derive(Deserialize)]
+pub(crate) struct StatedSchema {
+    pub(crate) schema: u32,
+}
+
 /// Numbers as Rust writes them (`0.81`, `1.5e-5` below 1e-4, `1e16` from there up), the shortest text that reads back to
 /// the same bits. serde_json's own spelling has changed between its versions, and identities are made of this text.
-struct Numbers;
+struct RustNumbers;
 
-impl Formatter for Numbers {
+impl Formatter for RustNumbers {
     fn write_f64<W: ?Sized + io::Write>(&mut self, writer: &mut W, value: f64) -> io::Result<()> {
         write!(writer, "{value:?}")
     }
@@ -25,7 +31,7 @@ impl Formatter for Numbers {
 /// When the value cannot be JSON (a map with keys that are not texts).
 pub fn to_json(value: &impl Serialize) -> serde_json::Result<String> {
     let mut text = Vec::new();
-    value.serialize(&mut Serializer::with_formatter(&mut text, Numbers))?;
+    value.serialize(&mut Serializer::with_formatter(&mut text, RustNumbers))?;
     String::from_utf8(text).map(written).map_err(serde::ser::Error::custom)
 }
 

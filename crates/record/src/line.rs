@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use terms::{Mode, Status};
 
-use crate::schema::words::{HEX_12, Scalar, Words};
+use crate::schema::words::{HEX_12, Scalar, SchemaWords};
 use crate::{Case, CaseState, Caveat, SharedMap};
 
 /// Times of a case in seconds; percentiles are of samples.
@@ -170,7 +170,7 @@ pub struct CaseLine {
     #[schemars(with = "BTreeMap<String, Scalar>")]
     pub parameters: SharedMap,
     /// How it ended.
-    #[schemars(with = "Words<Status>")]
+    #[schemars(with = "SchemaWords<Status>")]
     pub status: Status,
     /// Why, for every status but ok.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -197,7 +197,7 @@ pub struct CaseLine {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dtype: Option<String>,
     /// Repeated from the parameters.
-    #[schemars(with = "Words<Mode>")]
+    #[schemars(with = "SchemaWords<Mode>")]
     pub mode: Mode,
     /// The message size S, as used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -219,7 +219,7 @@ pub struct CaseLine {
     pub span_s: Option<f64>,
     /// In which rank processes the trials ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<Words<WorldUse>>")]
+    #[schemars(with = "Option<SchemaWords<WorldUse>>")]
     pub worlds: Option<WorldUse>,
     /// Times of one call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -263,7 +263,7 @@ pub struct CaseLine {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gates_missed: Vec<String>,
     /// Reasons to read the figures with care.
-    #[schemars(with = "Vec<Words<Caveat>>")]
+    #[schemars(with = "Vec<SchemaWords<Caveat>>")]
     pub caveats: Vec<Caveat>,
     /// Whether the times were computed and never measured.
     pub simulated: bool,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::schema::words::Words;
+use crate::schema::words::SchemaWords;
 use crate::{Machine, RunEnd};
 
 terms::named! {
@@ -34,7 +34,7 @@ pub struct Imported {
     pub statistic: String,
     /// Where the date of the record is from, if the file does not tell when it was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<Words<DatedBy>>")]
+    #[schemars(with = "Option<SchemaWords<DatedBy>>")]
     pub dated_by: Option<DatedBy>,
     /// Runs that the file holds.
     #[serde(default, skip_serializing_if = "Option::is_none")]

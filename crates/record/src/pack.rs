@@ -46,7 +46,7 @@ pub struct Packed {
 }
 
 /// A file of the record, found and not opened yet.
-struct Member {
+struct PackedFile {
     /// Below the record's directory.
     relative: String,
     /// Held open: a link that is put in its place later is not followed.
@@ -54,7 +54,7 @@ struct Member {
     name: FileName,
 }
 
-impl Member {
+impl PackedFile {
     fn open(&self) -> io::Result<File> {
         self.folder.open(&self.name, Access::Read)
     }
@@ -101,7 +101,7 @@ pub fn pack(directory: &Path, to: &Path, mut redaction: Option<&mut Redaction>) 
 
 fn write(
     directory: &Path,
-    members: &[Member],
+    members: &[PackedFile],
     archive: &mut tar::Builder<impl Write>,
     seconds: u64,
     mut redaction: Option<&mut Redaction>,
@@ -146,7 +146,7 @@ fn write(
 }
 
 /// A file's bytes with all names replaced, as the archive gets them.
-fn redacted(member: &Member, text: Vec<u8>, redaction: &mut Redaction) -> Result<Vec<u8>, StoreError> {
+fn redacted(member: &PackedFile, text: Vec<u8>, redaction: &mut Redaction) -> Result<Vec<u8>, StoreError> {
     let name = member.name.as_str();
     if name.ends_with(".jsonl") {
         return Ok(text.split_inclusive(|byte| *byte == b'\n').flat_map(|line| line_of(line, redaction)).collect());
@@ -178,7 +178,7 @@ fn line_of(line: &[u8], redaction: &mut Redaction) -> Vec<u8> {
 }
 
 /// The files of a record in the order of their paths.
-fn members(directory: &Path, left_out: &mut Vec<(String, &'static str)>) -> io::Result<Vec<Member>> {
+fn members(directory: &Path, left_out: &mut Vec<(String, &'static str)>) -> io::Result<Vec<PackedFile>> {
     let directory = Arc::new(Folder::named(directory)?);
     let mut members = Vec::new();
     for (name, found) in directory.entries()? {
@@ -188,7 +188,7 @@ fn members(directory: &Path, left_out: &mut Vec<(String, &'static str)>) -> io::
         let inner = FOLDERS.iter().find(|(folder, _)| found.is_dir() && folder.as_str() == name);
         let own = FileName::checked(&name).filter(|_| found.is_file() && is_own(&name));
         match (own, inner) {
-            (Some(own), _) => members.push(Member { relative: name, folder: Arc::clone(&directory), name: own }),
+            (Some(own), _) => members.push(PackedFile { relative: name, folder: Arc::clone(&directory), name: own }),
             (None, Some((folder, kinds))) => inside(folder, kinds, &directory, &mut members, left_out)?,
             (None, None) => left_out.push((name, not_packed(&found))),
         }
@@ -207,7 +207,7 @@ fn inside(
     folder: &FileName,
     kinds: &[&str],
     directory: &Folder,
-    members: &mut Vec<Member>,
+    members: &mut Vec<PackedFile>,
     left_out: &mut Vec<(String, &'static str)>,
 ) -> io::Result<()> {
     let held = Arc::new(directory.folder(folder)?);
@@ -215,7 +215,7 @@ fn inside(
         let relative = format!("{folder}/{name}");
         let is_own = found.is_file() && kinds.iter().any(|kind| name.ends_with(kind));
         match FileName::checked(&name).filter(|_| is_own) {
-            Some(name) => members.push(Member { relative, folder: Arc::clone(&held), name }),
+            Some(name) => members.push(PackedFile { relative, folder: Arc::clone(&held), name }),
             None => left_out.push((relative, not_packed(&found))),
         }
     }
@@ -232,7 +232,7 @@ fn is_text(name: &str) -> bool {
 }
 
 /// A text, unpacked where it is gzipped.
-fn text_of(member: &Member, directory: &Path) -> Result<Vec<u8>, StoreError> {
+fn text_of(member: &PackedFile, directory: &Path) -> Result<Vec<u8>, StoreError> {
     let path = directory.join(&member.relative);
     let bytes = bytes_of(member.open(), &path)?;
     if !member.name.as_str().ends_with(".gz") {

@@ -39,7 +39,7 @@ use document::{Document, Entry};
 use error::Diagnostics;
 use flags::Flags;
 use source::{At, Sources};
-use tree::{Key, Node};
+use tree::{PlanKey, PlanNode};
 
 /// A plan, resolved: what will run, in this order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -170,7 +170,7 @@ pub fn load_kept(path: &Path, benchmarks: &[&'static About], kept: OfKept<'_>) -
 /// As [`read`]; places show the flag.
 pub fn from_flags(
     about: &'static About,
-    pairs: &[(String, String)],
+    pairs: &[(impl AsRef<str>, impl AsRef<str>)],
     overrides: &[(String, String)],
 ) -> Result<Plan, PlanErrors> {
     let mut errors = Diagnostics::new(Sources::default());
@@ -190,6 +190,14 @@ pub fn from_flags(
     resolve(document, &overrides, &[about], errors, "")
 }
 
+/// A plan of one benchmark in which no field is given.
+///
+/// # Errors
+/// As [`from_flags`], if the benchmark requires a field.
+pub fn from_defaults(about: &'static About) -> Result<Plan, PlanErrors> {
+    from_flags(about, &[("", ""); 0], &[])
+}
+
 fn too_large(name: &str) -> PlanErrors {
     let error = Error::new(format!("plan {name} is larger than {} MiB", limits::BYTES >> 20));
     PlanErrors::single(error.hint("use ranges (`8..1GiB*2`) and lists, or several plans"))
@@ -198,7 +206,7 @@ fn too_large(name: &str) -> PlanErrors {
 /// Typed check, expansion, repeats, worlds.
 fn resolve(
     document: Document,
-    overrides: &[(Key, Node)],
+    overrides: &[(PlanKey, PlanNode)],
     benchmarks: &[&'static About],
     mut errors: Diagnostics,
     text: &str,
@@ -237,8 +245,8 @@ fn resolve(
 }
 
 /// The fields that overrides give a value.
-fn overridden_fields(entries: &[Entry], overrides: &[(Key, Node)]) -> Vec<&'static str> {
-    let of = |(entry, (key, node)): (&Entry, &(Key, Node))| {
+fn overridden_fields(entries: &[Entry], overrides: &[(PlanKey, PlanNode)]) -> Vec<&'static str> {
+    let of = |(entry, (key, node)): (&Entry, &(PlanKey, PlanNode))| {
         let found = written::fields(entry.about, key, node, &mut Vec::new());
         found.into_iter().map(|written| written.field.name).collect::<Vec<_>>()
     };
@@ -279,7 +287,7 @@ fn overrides_of(
     entries: &[Entry],
     overrides: &[(String, String)],
     errors: &mut Diagnostics,
-) -> Vec<(Key, Node)> {
+) -> Vec<(PlanKey, PlanNode)> {
     let Flags { fields, unknown } = flags::read(benchmarks, overrides, "--set", errors);
     for (at, name) in unknown {
         written::report_unknown_to_all(benchmarks, at, &name, errors);

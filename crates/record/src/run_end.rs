@@ -30,7 +30,7 @@ pub enum RunEnd {
     #[default]
     Ended,
     /// The run was interrupted, and wrote its end.
-    Interrupted(#[schemars(with = "crate::schema::words::Words<Interruption>")] Interruption),
+    Interrupted(#[schemars(with = "crate::schema::words::SchemaWords<Interruption>")] Interruption),
     /// The run has no end, and no process writes to its record.
     Killed,
     /// A process of this host holds its lock.

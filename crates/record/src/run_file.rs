@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 
 use terms::{Label, Role};
 
-use crate::schema::words::{HEX_12, Words};
+use crate::schema::words::{HEX_12, SchemaWords};
 use crate::{
     About, Better, Imported, Interleaved, Interruption, Labels, Machine, MachineState, Part, Plan, Profile, SCHEMA,
     Shape,
@@ -115,7 +115,7 @@ pub struct End {
     pub case_lines: u64,
     /// What ended the run before its plan was done. Absent where nothing did, and in records of versions that did not say it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<Words<Interruption>>")]
+    #[schemars(with = "Option<SchemaWords<Interruption>>")]
     pub interrupted_by: Option<Interruption>,
 }
 
@@ -222,7 +222,7 @@ pub struct DeclaredField {
     pub doc: String,
     /// What it decides.
     #[serde(default = "workload")]
-    #[schemars(with = "Words<Role>")]
+    #[schemars(with = "SchemaWords<Role>")]
     pub role: Role,
     /// The backend or runtime that alone understands it; empty: all do.
     #[serde(default, skip_serializing_if = "String::is_empty")]

@@ -299,8 +299,8 @@ struct Name(Arc<str>);
 
 impl<'de> Deserialize<'de> for Name {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        struct Text;
-        impl Visitor<'_> for Text {
+        struct MapText;
+        impl Visitor<'_> for MapText {
             type Value = Name;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -311,7 +311,7 @@ impl<'de> Deserialize<'de> for Name {
                 Ok(Name(name.into()))
             }
         }
-        from.deserialize_str(Text)
+        from.deserialize_str(MapText)
     }
 }
 

@@ -150,7 +150,7 @@ fn syntax(error: &ScanError) -> Fault {
     }
 }
 
-enum Frame<P> {
+enum YamlFrame<P> {
     List {
         at: P,
         items: Vec<Node<P>>,
@@ -167,15 +167,15 @@ enum Frame<P> {
 struct Builder<'p, P, R> {
     places: &'p mut R,
     limits: Limits,
-    stack: Vec<Frame<P>>,
+    stack: Vec<YamlFrame<P>>,
     root: Option<Node<P>>,
     nodes: usize,
 }
 
-type Step<P> = Result<(), (P, Fault)>;
+type ReadStep<P> = Result<(), (P, Fault)>;
 
 impl<P: Copy, R: Places<P>> Builder<'_, P, R> {
-    fn event(&mut self, event: Event<'_>, span: &Span) -> Step<P> {
+    fn event(&mut self, event: Event<'_>, span: &Span) -> ReadStep<P> {
         let at = self.places.place(span.byte_range().unwrap_or(0..0));
         if event.anchor_id().is_some_and(|id| id != 0) || event.is_alias() {
             return Err((at, Fault::Alias));
@@ -185,9 +185,9 @@ impl<P: Copy, R: Places<P>> Builder<'_, P, R> {
         }
         match event {
             Event::Scalar(text, style, ..) => self.scalar(&outside::text(&text), style, at),
-            Event::SequenceStart(..) => self.open(Frame::List { at, items: Vec::new() }, at),
+            Event::SequenceStart(..) => self.open(YamlFrame::List { at, items: Vec::new() }, at),
             Event::MappingStart(..) => {
-                self.open(Frame::Map { at, entries: Vec::new(), key: None, seen: HashMap::new() }, at)
+                self.open(YamlFrame::Map { at, entries: Vec::new(), key: None, seen: HashMap::new() }, at)
             }
             Event::SequenceEnd | Event::MappingEnd => {
                 self.close();
@@ -198,12 +198,12 @@ impl<P: Copy, R: Places<P>> Builder<'_, P, R> {
         }
     }
 
-    fn open(&mut self, frame: Frame<P>, at: P) -> Step<P> {
+    fn open(&mut self, frame: YamlFrame<P>, at: P) -> ReadStep<P> {
         if self.stack.len() >= self.limits.depth {
             return Err((at, Fault::TooDeep));
         }
         self.count(at)?;
-        if let Some(Frame::Map { key: None, .. }) = self.stack.last() {
+        if let Some(YamlFrame::Map { key: None, .. }) = self.stack.last() {
             return Err((at, Fault::NotAName));
         }
         self.stack.push(frame);
@@ -212,19 +212,19 @@ impl<P: Copy, R: Places<P>> Builder<'_, P, R> {
 
     fn close(&mut self) {
         match self.stack.pop() {
-            Some(Frame::List { at, items }) => self.put(Node { at, tree: Tree::List(items) }),
-            Some(Frame::Map { at, entries, .. }) => self.put(Node { at, tree: Tree::Map(entries) }),
+            Some(YamlFrame::List { at, items }) => self.put(Node { at, tree: Tree::List(items) }),
+            Some(YamlFrame::Map { at, entries, .. }) => self.put(Node { at, tree: Tree::Map(entries) }),
             None => {}
         }
     }
 
-    fn scalar(&mut self, text: &str, style: ScalarStyle, at: P) -> Step<P> {
+    fn scalar(&mut self, text: &str, style: ScalarStyle, at: P) -> ReadStep<P> {
         self.count(at)?;
         if text.len() > self.limits.scalar {
             return Err((at, Fault::TooLong(text.len())));
         }
         let plain = style == ScalarStyle::Plain;
-        if let Some(Frame::Map { key: key @ None, seen, .. }) = self.stack.last_mut() {
+        if let Some(YamlFrame::Map { key: key @ None, seen, .. }) = self.stack.last_mut() {
             if plain && text == "<<" {
                 return Err((at, Fault::Alias));
             }
@@ -252,8 +252,8 @@ impl<P: Copy, R: Places<P>> Builder<'_, P, R> {
     fn put(&mut self, node: Node<P>) {
         match self.stack.last_mut() {
             None => self.root = Some(node),
-            Some(Frame::List { items, .. }) => items.push(node),
-            Some(Frame::Map { entries, key, .. }) => {
+            Some(YamlFrame::List { items, .. }) => items.push(node),
+            Some(YamlFrame::Map { entries, key, .. }) => {
                 if let Some((key, true)) = key.take() {
                     entries.push((key, node));
                 }
@@ -261,7 +261,7 @@ impl<P: Copy, R: Places<P>> Builder<'_, P, R> {
         }
     }
 
-    fn count(&mut self, at: P) -> Step<P> {
+    fn count(&mut self, at: P) -> ReadStep<P> {
         self.nodes += 1;
         if self.nodes > self.limits.nodes { Err((at, Fault::TooMany)) } else { Ok(()) }
     }

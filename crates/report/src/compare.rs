@@ -15,7 +15,7 @@ use record::Record;
 use view::number::{NONE, count, three_digits, width};
 use view::one_line;
 
-use crate::document::{Block, Column, Document, Item, Row, Table, Tone, Words, strong};
+use crate::document::{Block, Column, Document, Item, Table, TableRow, Tone, Words, strong};
 
 pub use ci::{compared_tests, interleaved_tests, nothing_compared};
 pub use json::lines;
@@ -164,7 +164,7 @@ fn of_one(comparison: &Comparison, labels: &Labels, limit: usize) -> Table {
         let none = if first.is_some() { NONE } else { "" };
         let shown = shown.unwrap_or_else(|| none.to_owned());
         let verdict = words::word(case.verdict).to_owned();
-        let row = Row::new([labels.label(case), base, new, words::ratio(case), smallest, shown, verdict]);
+        let row = TableRow::new([labels.label(case), base, new, words::ratio(case), smallest, shown, verdict]);
         table.push(row.tone(6, tone(case.verdict)));
     }
     table.without(|at, cells| at == 5 && cells.iter().all(Words::is_empty))
@@ -211,7 +211,7 @@ fn of_several(of: &Comparisons, limit: usize) -> (Table, usize) {
             None => [NONE, NONE, NONE].map(str::to_owned),
         });
         let head = [labels.line(line), base.unwrap_or_else(|| NONE.to_owned())];
-        let mut row = Row::new(head.into_iter().chain(cells));
+        let mut row = TableRow::new(head.into_iter().chain(cells));
         for (at, case) in found.iter().enumerate() {
             row = row.tone(4 + 3 * at, tone(case.and_then(|case| case.verdict)));
         }

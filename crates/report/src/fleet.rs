@@ -6,7 +6,7 @@ use diagnose::fleet::{
 use terms::{HostName, Named};
 use view::number::{NONE, count, factor, percent, ratio, seconds};
 
-use crate::document::{Block, Column, Document, Row, Table, Tile, Tone, Words};
+use crate::document::{Block, Column, Document, Table, TableRow, Tile, Tone, Words};
 
 /// Nodes and links that are listed with what is wrong with them; a page has all nodes.
 const LISTED: usize = 40;
@@ -209,10 +209,10 @@ fn bad(fleet: &Fleet) -> Vec<Block> {
     let mut table = Table::new([Column::left("node"), Column::left("verdict"), Column::left("why").wraps(60, 24)]);
     for node in all.iter().take(LISTED) {
         let cells = [node.host.to_string(), node.verdict.name().to_owned(), why(node)];
-        table.push(Row::new(cells).tone(1, tone(node.verdict)));
+        table.push(TableRow::new(cells).tone(1, tone(node.verdict)));
     }
     for link in fleet.links.iter().take(LISTED) {
-        table.push(Row::new([between(link), "slow link".to_owned(), why_slow(link)]).tone(1, Tone::Bad));
+        table.push(TableRow::new([between(link), "slow link".to_owned(), why_slow(link)]).tone(1, Tone::Bad));
     }
     if table.is_empty() {
         return Vec::new();
@@ -269,7 +269,7 @@ fn nodes(fleet: &Fleet) -> Vec<Block> {
     for node in all {
         let ratios = node.ratios.iter().map(|of| of.map_or(NONE.to_owned(), ratio));
         let cells = [node.host.to_string(), node.verdict.name().to_owned(), why(node)];
-        table.push(Row::new(cells.into_iter().chain(ratios)).tone(1, tone(node.verdict)));
+        table.push(TableRow::new(cells.into_iter().chain(ratios)).tone(1, tone(node.verdict)));
     }
     vec![
         Block::Heading(2, "Nodes".into()),

@@ -13,7 +13,7 @@ use view::number::{count, percent, seconds};
 use view::one_line;
 
 use crate::document::{
-    Block, Card, Column, Document, Item, Row, Table, TimeChange, TimePoint, Timeline, Tone, Words, link, strong,
+    Block, Card, Column, Document, Item, Table, TableRow, TimeChange, TimePoint, Timeline, Tone, Words, link, strong,
 };
 
 pub use json::HistoryJson;
@@ -176,7 +176,7 @@ fn cases(machine: &NamedHistory, dates: &Rc<[String]>) -> Table {
             band(series),
             changes.join(", "),
         ];
-        table.push(Row::new(cells).tone(7, tone));
+        table.push(TableRow::new(cells).tone(7, tone));
     }
     table.draw(DRAWN, history.series.iter().map(|series| timeline(series, dates)).collect());
     table
@@ -271,7 +271,7 @@ fn runs(history: &History, folder: Option<&Path>) -> Table {
             parts.join(", ").into(),
             run.directory.as_str().into(),
         ];
-        table.push(Row::new(cells).tone(4, if failed > 0 { Tone::Bad } else { Tone::Plain }));
+        table.push(TableRow::new(cells).tone(4, if failed > 0 { Tone::Bad } else { Tone::Plain }));
     }
     table.without(|at, cells| at == 2 && cells.iter().all(Words::is_empty))
 }

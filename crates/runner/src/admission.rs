@@ -197,8 +197,7 @@ mod tests {
     use super::*;
 
     fn case(fields: &[(&str, &str)]) -> Case {
-        let fields: Vec<_> = fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        record::plan::from_flags(benchmarks::abouts()[0], &fields, &[]).unwrap().cases.remove(0)
+        record::plan::from_flags(benchmarks::abouts()[0], fields, &[]).unwrap().cases.remove(0)
     }
 
     #[test]

@@ -90,7 +90,8 @@ pub fn interleave<'a>(whole: Setup<'a>, setup: PairSetup<'a>) -> Result<Vec<Comp
     let cases = setup.cases.iter().map(|sides| PairCase::new(sides, family, setup.max_seconds)).collect();
     let random = StdRng::seed_from_u64(whole.seed);
     let driver = Driver::new(whole, 0, "the time budget ended before it was decided");
-    let mut state = State { driver, setup, cases, random, b_first: false, block: None, group: Group::default() };
+    let mut state =
+        RoundState { driver, setup, cases, random, b_first: false, block: None, group: PairedCases::default() };
     state.admit()?;
     make_rounds(&mut state)?;
     state.close_rest()?;
@@ -102,14 +103,14 @@ type Worlds = [Option<Box<dyn World>>; 2];
 
 /// Cases that are visited in the same pair of worlds.
 #[derive(Default)]
-struct Group {
+struct PairedCases {
     worlds: Worlds,
     begun: Option<Instant>,
     visited: Vec<usize>,
 }
 
 /// A round is a pair.
-struct State<'a> {
+struct RoundState<'a> {
     driver: Driver<'a>,
     setup: PairSetup<'a>,
     cases: Vec<PairCase>,
@@ -118,16 +119,16 @@ struct State<'a> {
     b_first: bool,
     /// Whether B came first in the pair before, in a block of two.
     block: Option<bool>,
-    group: Group,
+    group: PairedCases,
 }
 
 /// A side could not go on.
-struct Fault {
+struct SideFault {
     side: usize,
     verdict: Verdict,
 }
 
-impl<'a> Visits<'a> for State<'a> {
+impl<'a> Visits<'a> for RoundState<'a> {
     /// The case's place in the setup.
     type Case = usize;
 
@@ -160,7 +161,7 @@ impl<'a> Visits<'a> for State<'a> {
     }
 
     fn group_ends(&mut self) {
-        let Group { worlds, begun, visited } = std::mem::take(&mut self.group);
+        let PairedCases { worlds, begun, visited } = std::mem::take(&mut self.group);
         drop(worlds);
         let share = begun.map_or(0.0, |begun| begun.elapsed().as_secs_f64()) / visited.len().max(1) as f64;
         for at in visited {
@@ -178,7 +179,7 @@ impl<'a> Visits<'a> for State<'a> {
     }
 }
 
-impl State<'_> {
+impl RoundState<'_> {
     /// What cannot run here is skipped, on both sides.
     fn admit(&mut self) -> Result<(), StoreError> {
         for at in 0..self.cases.len() {
@@ -230,7 +231,7 @@ impl State<'_> {
     }
 
     /// The four slices: two of each side, in their order.
-    fn slices(&mut self, at: usize) -> Result<[[Trial; 2]; 2], Fault> {
+    fn slices(&mut self, at: usize) -> Result<[[Trial; 2]; 2], SideFault> {
         let (number, first) = (self.driver.round, usize::from(self.b_first));
         let worlds = &mut self.group.worlds;
         for side in [first, 1 - first] {
@@ -238,13 +239,13 @@ impl State<'_> {
                 // A computed noise is another one on each side.
                 let round = 2 * number + side as u32;
                 let world = self.driver.start(&self.setup.cases[at][side], round, self.setup.starters[side]);
-                worlds[side] = Some(world.map_err(|verdict| Fault { side, verdict })?);
+                worlds[side] = Some(world.map_err(|verdict| SideFault { side, verdict })?);
             }
         }
         let case = &mut self.cases[at];
         let mut slice = |case: &mut PairCase, side: usize, prepared: bool, keep: bool| {
             let missing = || Verdict::new(VerdictKind::NotStarted, "its world is not alive");
-            let fault = |verdict| Fault { side, verdict };
+            let fault = |verdict| SideFault { side, verdict };
             let world = worlds[side].as_mut().ok_or_else(|| fault(missing()))?;
             let round = Round { number, fresh: true, prepared, keep, until: self.driver.setup.deadline };
             case.runs[side].visit(&mut **world, round, &mut |_, _| ()).map_err(fault)?;
@@ -299,7 +300,7 @@ impl State<'_> {
     }
 
     /// A side failed: its case ends, and so does the other side's.
-    fn failed(&mut self, at: usize, Fault { side, verdict }: Fault) -> Result<(), StoreError> {
+    fn failed(&mut self, at: usize, SideFault { side, verdict }: SideFault) -> Result<(), StoreError> {
         if verdict.kind == VerdictKind::Interrupted {
             self.driver.interrupted = Some(verdict.error.what);
             return Ok(());

@@ -28,7 +28,7 @@ pub use driver::Setup;
 pub use interleave::{Compared, Matched, PairObserver, PairSetup, interleave};
 pub use named::{order_seed, profiles};
 pub use run::{EqualRuns, GoesOnWithout, Observer, PlanSetup, run};
-pub use sides::{LoadPlan, RefuseWord, Settings as SideSettings, Sides};
+pub use sides::{LoadPlan, RefuseWord, SideSettings, Sides};
 pub use states::look_at_states;
 pub use threads::ThreadWorld;
 pub use trial::trial;

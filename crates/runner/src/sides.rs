@@ -28,7 +28,7 @@ pub struct Sides {
 }
 
 /// What the sides of a comparison set, as users write it.
-pub struct Settings<'a> {
+pub struct SideSettings<'a> {
     /// Fields of both sides.
     pub both: &'a [String],
     /// Fields of each side.
@@ -50,7 +50,7 @@ impl Sides {
     /// What a plan is refused for, and plans without a common case.
     pub fn read<E: From<Error>>(
         files: &[String],
-        given: &Settings<'_>,
+        given: &SideSettings<'_>,
         (load, refuse): (LoadPlan<'_, E>, RefuseWord<'_, E>),
     ) -> Result<Self, E> {
         let ([a, b], common) = (two(files)?, pairs(given.both, "set")?);

@@ -79,7 +79,6 @@ mod tests {
         // A slower link has ranks, and these have buffers.
         let paced = ("pace_bandwidth", "1GB/s");
         let fields = [("op", "all_reduce"), ("backend", "sim"), ("ranks", "2"), ("bytes", "100GiB"), paced];
-        let fields: Vec<_> = fields.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
         let plan = record::plan::from_flags(benchmarks::abouts()[0], &fields, &[]).unwrap();
         let host =
             Host { spread: None, cores: 2, available_memory: || Some(1 << 30), virtualised: false, launched: None };

@@ -234,15 +234,13 @@ mod tests {
     }
 
     fn training(device: &str, batch: &str) -> Case {
-        let fields = [("model", "mlp"), ("runtime", "pytorch"), ("device", device), ("batch", batch)]
-            .map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let fields = [("model", "mlp"), ("runtime", "pytorch"), ("device", device), ("batch", batch)];
         let about = benchmark("training").unwrap().about();
         record::plan::from_flags(about, &fields, &[]).unwrap().cases.remove(0)
     }
 
     fn startup(start: &str, backend: &str) -> Case {
-        let fields = [("stage", "first_call"), ("start", start), ("backend", backend)]
-            .map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let fields = [("stage", "first_call"), ("start", start), ("backend", backend)];
         let about = benchmark("startup").unwrap().about();
         record::plan::from_flags(about, &fields, &[]).unwrap().cases.remove(0)
     }

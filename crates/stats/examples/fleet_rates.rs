@@ -2,7 +2,7 @@
 //! (2000 fleets of 8 nodes, and fewer of larger ones).
 #![expect(clippy::print_stdout, clippy::disallowed_methods, reason = "an example reads its arguments and prints")]
 
-use stats::samples::{Marginal, Series, Situation};
+use stats::samples::{Marginal, Situation, StationarySeries};
 use stats::{Member, PairTimes, fleet, links};
 
 /// Trials of a node.
@@ -22,7 +22,7 @@ fn main() {
 }
 
 fn series(noise: f64, count: usize, seed: u64) -> Vec<f64> {
-    let mut series = Series::new(Situation { phi: 0.0, marginal: Marginal::Lognormal, noise }, seed);
+    let mut series = StationarySeries::new(Situation { phi: 0.0, marginal: Marginal::Lognormal, noise }, seed);
     series.extend(count);
     series.samples
 }

@@ -36,7 +36,7 @@ pub fn between_runs(medians: &[f64]) -> Option<BetweenRuns> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::samples::{Marginal, Series, Situation};
+    use crate::samples::{Marginal, Situation, StationarySeries};
 
     #[test]
     fn few_runs_and_impossible_times_tell_nothing() {
@@ -62,7 +62,7 @@ mod tests {
         let found: Vec<f64> = (0..400)
             .map(|seed| {
                 let situation = Situation { phi: 0.0, marginal: Marginal::Lognormal, noise: 0.05 };
-                let mut series = Series::new(situation, seed);
+                let mut series = StationarySeries::new(situation, seed);
                 series.extend(8);
                 let noise = between_runs(&series.samples).unwrap();
                 assert!((noise.degrees - 4.9).abs() < 1e-9 && noise.runs == 8, "{noise:?}");

@@ -193,10 +193,10 @@ fn is_apart(square: &[Vec<f64>], [one, other]: &[Vec<usize>; 2], noise: f64) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::samples::{Marginal, Series, Situation};
+    use crate::samples::{Marginal, Situation, StationarySeries};
 
     fn draw(noise: f64, count: usize, seed: u64) -> Vec<f64> {
-        let mut series = Series::new(Situation { phi: 0.0, marginal: Marginal::Lognormal, noise }, seed);
+        let mut series = StationarySeries::new(Situation { phi: 0.0, marginal: Marginal::Lognormal, noise }, seed);
         series.extend(count);
         series.samples
     }

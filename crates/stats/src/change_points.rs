@@ -69,7 +69,7 @@ struct Segment {
 
 /// Where a statistic is largest: the level of `scores[from..to]` differs from that of the others.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Split {
+struct LevelSplit {
     /// Part of the sum of squares that it explains.
     between: f64,
     from: usize,
@@ -139,14 +139,14 @@ fn segment(case: usize, values: &[(usize, f64)], begin: usize, end: usize) -> Op
 }
 
 /// The segments with a change at [`CHANGE_LEVEL`] over all of them, each with its place and its p-value.
-fn significant(segments: &[Segment], runs: usize, random: &mut Xoshiro256PlusPlus) -> Vec<(usize, Split, f64)> {
+fn significant(segments: &[Segment], runs: usize, random: &mut Xoshiro256PlusPlus) -> Vec<(usize, LevelSplit, f64)> {
     let scores: Vec<Vec<f64>> = segments.iter().map(|segment| segment.scores.clone()).collect();
-    let splits: Vec<Split> = scores.iter().map(|scores| best_split(scores)).collect();
+    let splits: Vec<LevelSplit> = scores.iter().map(|scores| best_split(scores)).collect();
     let mut permutations = Permutations { segments, places: (0..runs).collect(), random };
     let (mut first, mut correlations): (Vec<Vec<f64>>, Vec<f64>) = Default::default();
     for _ in 0..FIRST {
         let permuted = permutations.next();
-        let splits: Vec<Split> = permuted.iter().map(|scores| best_split(scores)).collect();
+        let splits: Vec<LevelSplit> = permuted.iter().map(|scores| best_split(scores)).collect();
         correlations.push(correlation(&permuted, &splits));
         first.push(statistics(segments, &splits, 1.0));
     }
@@ -166,7 +166,7 @@ fn significant(segments: &[Segment], runs: usize, random: &mut Xoshiro256PlusPlu
         reached[0] < (CHANGE_LEVEL * (PERMUTATIONS + 1) as f64) as usize
     };
     let mut rest = (FIRST..PERMUTATIONS).map(|_| {
-        let splits: Vec<Split> = permutations.next().iter().map(|scores| best_split(scores)).collect();
+        let splits: Vec<LevelSplit> = permutations.next().iter().map(|scores| best_split(scores)).collect();
         statistics(segments, &splits, 1.0)
     });
     if !first.iter().all(|statistics| count(statistics)) || !rest.all(|statistics| count(&statistics)) {
@@ -185,8 +185,8 @@ fn significant(segments: &[Segment], runs: usize, random: &mut Xoshiro256PlusPlu
 }
 
 /// The statistic of each segment, with the variance of its levels divided by `inflation`.
-fn statistics(segments: &[Segment], splits: &[Split], inflation: f64) -> Vec<f64> {
-    let statistic = |(segment, split): (&Segment, &Split)| {
+fn statistics(segments: &[Segment], splits: &[LevelSplit], inflation: f64) -> Vec<f64> {
+    let statistic = |(segment, split): (&Segment, &LevelSplit)| {
         let (between, within) = (split.between / inflation, (segment.total - split.between).max(0.0));
         let explained = between / (between + within);
         // The likelihood ratio, bounded where nothing is left to explain.
@@ -221,7 +221,7 @@ impl Permutations<'_> {
 }
 
 /// The lag-1 rank correlation around the levels, pooled over the segments, each by its length.
-fn correlation(scores: &[Vec<f64>], splits: &[Split]) -> f64 {
+fn correlation(scores: &[Vec<f64>], splits: &[LevelSplit]) -> f64 {
     let (mut sum, mut weight) = (0.0, 0.0);
     for (scores, split) in scores.iter().zip(splits) {
         let Some(correlation) = lag_one(&around(scores, split)) else { continue };
@@ -241,7 +241,7 @@ fn inflation(observed: f64, by_chance: &[f64]) -> f64 {
 }
 
 /// The scores without the two levels.
-fn around(scores: &[f64], split: &Split) -> Vec<f64> {
+fn around(scores: &[f64], split: &LevelSplit) -> Vec<f64> {
     let inside = &scores[split.from..split.to];
     let (count, sum) = (inside.len() as f64, inside.iter().sum::<f64>());
     let rest = scores.len() as f64 - count;
@@ -250,19 +250,19 @@ fn around(scores: &[f64], split: &Split) -> Vec<f64> {
 }
 
 /// Where one level differs most from the rest. Scores have the mean 0.
-fn best_split(scores: &[f64]) -> Split {
+fn best_split(scores: &[f64]) -> LevelSplit {
     let n = scores.len();
     let mut sums = Vec::with_capacity(n + 1);
     sums.push(0.0);
     for score in scores {
         sums.push(sums[sums.len() - 1] + score);
     }
-    let mut best = Split { between: -1.0, from: 0, to: SIDE };
+    let mut best = LevelSplit { between: -1.0, from: 0, to: SIDE };
     let mut try_one = |from: usize, to: usize| {
         let inside = (to - from) as f64;
         let between = (sums[to] - sums[from]).powi(2) * n as f64 / (inside * (n as f64 - inside));
         if between > best.between {
-            best = Split { between, from, to };
+            best = LevelSplit { between, from, to };
         }
     };
     for to in SIDE..=n - SIDE {

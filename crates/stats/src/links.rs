@@ -185,7 +185,7 @@ fn take_distances(pairs: &mut [([u32; 2], f64)], blocks: &[usize], is_complete: 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::samples::{Marginal, Series, Situation};
+    use crate::samples::{Marginal, Situation, StationarySeries};
 
     /// All at one distance.
     fn flat(times: &[Vec<f64>]) -> Option<Links> {
@@ -195,7 +195,7 @@ mod tests {
     /// Times of 1 us with this noise, and members that differ by 1%.
     fn square(members: usize, noise: f64, seed: u64) -> Vec<Vec<f64>> {
         let series = |noise: f64, count: usize, seed: u64| {
-            let mut series = Series::new(Situation { phi: 0.0, marginal: Marginal::Lognormal, noise }, seed);
+            let mut series = StationarySeries::new(Situation { phi: 0.0, marginal: Marginal::Lognormal, noise }, seed);
             series.extend(count);
             series.samples
         };
@@ -290,7 +290,7 @@ mod tests {
     /// Pairs of members whose numbers differ by one of 32 distances.
     fn part(members: usize, noise: f64, seed: u64) -> PairTimes {
         let series = |noise: f64, count: usize, seed: u64| {
-            let mut series = Series::new(Situation { phi: 0.0, marginal: Marginal::Lognormal, noise }, seed);
+            let mut series = StationarySeries::new(Situation { phi: 0.0, marginal: Marginal::Lognormal, noise }, seed);
             series.extend(count);
             series.samples
         };

@@ -25,7 +25,7 @@ pub struct Situation {
 }
 
 /// A stationary series that can be extended.
-pub struct Series {
+pub struct StationarySeries {
     random: Xoshiro256PlusPlus,
     state: f64,
     /// The second of a pair of normal numbers.
@@ -35,12 +35,12 @@ pub struct Series {
     pub samples: Vec<f64>,
 }
 
-impl Series {
+impl StationarySeries {
     /// An empty series of this situation.
-    pub fn new(situation: Situation, seed: u64) -> Series {
+    pub fn new(situation: Situation, seed: u64) -> StationarySeries {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
         let [state, spare] = standard_normals(&mut random);
-        Series { random, state, spare: Some(spare), situation, samples: Vec::new() }
+        StationarySeries { random, state, spare: Some(spare), situation, samples: Vec::new() }
     }
 
     /// Appends `more` samples.

@@ -19,7 +19,7 @@
 mod path;
 mod split;
 
-use path::Model;
+use path::StateModel;
 use split::best_split;
 
 /// The most states of a machine.
@@ -79,7 +79,7 @@ pub fn states(moments: &[Vec<Option<f64>>]) -> States {
         // Moments of the state in which the channel was not looked at are decided by their neighbours.
         let seeds = |at: usize| (of[at] != state || logs[at][split.channel].is_some()).then_some(divided[at]);
         let seeds: Vec<Option<usize>> = (0..of.len()).map(seeds).collect();
-        let Some(refined) = Model::refined(&logs, &seeds, count + 1) else { break };
+        let Some(refined) = StateModel::refined(&logs, &seeds, count + 1) else { break };
         of = refined;
         count += 1;
         shown_by = shown_by.or(Some(split.channel));

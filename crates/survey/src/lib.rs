@@ -33,7 +33,7 @@ pub use request::Request;
 pub use versions::versions;
 
 /// What belongs together.
-struct Group {
+struct FindingGroup {
     name: &'static str,
     /// Why it is left out when things are to be quick; None: it is quick.
     takes_long: Option<&'static str>,
@@ -41,15 +41,19 @@ struct Group {
 }
 
 /// Every group, in the order in which they are listed.
-static GROUPS: &[Group] = &[
-    Group { name: "system", takes_long: None, look: system::look },
-    Group { name: "limits", takes_long: None, look: limits::look },
-    Group { name: "GPU", takes_long: None, look: gpu::look },
-    Group { name: "MPI", takes_long: None, look: mpi::look },
-    Group { name: "PyTorch", takes_long: Some("importing torch takes seconds"), look: pytorch::look },
-    Group { name: "launchers", takes_long: None, look: launchers::look },
-    Group { name: "network", takes_long: None, look: network::look },
-    Group { name: "profilers", takes_long: Some("nsys takes a second to say its version"), look: profilers::look },
+static GROUPS: &[FindingGroup] = &[
+    FindingGroup { name: "system", takes_long: None, look: system::look },
+    FindingGroup { name: "limits", takes_long: None, look: limits::look },
+    FindingGroup { name: "GPU", takes_long: None, look: gpu::look },
+    FindingGroup { name: "MPI", takes_long: None, look: mpi::look },
+    FindingGroup { name: "PyTorch", takes_long: Some("importing torch takes seconds"), look: pytorch::look },
+    FindingGroup { name: "launchers", takes_long: None, look: launchers::look },
+    FindingGroup { name: "network", takes_long: None, look: network::look },
+    FindingGroup {
+        name: "profilers",
+        takes_long: Some("nsys takes a second to say its version"),
+        look: profilers::look,
+    },
 ];
 
 /// What was found.
@@ -64,15 +68,15 @@ pub struct Survey {
 /// Looks at everything. Groups are looked at side by side: nearly all their time is spent waiting for children.
 pub fn survey(request: &Request) -> Survey {
     // What was asked for by name is never left out.
-    let asked = |group: &Group| request.python.is_some() && group.name == "PyTorch";
-    let (wanted, left_out): (Vec<&Group>, Vec<&Group>) =
+    let asked = |group: &FindingGroup| request.python.is_some() && group.name == "PyTorch";
+    let (wanted, left_out): (Vec<&FindingGroup>, Vec<&FindingGroup>) =
         GROUPS.iter().partition(|group| !request.quick || group.takes_long.is_none() || asked(group));
     let left_out = left_out.into_iter().filter_map(|group| Some((group.name, group.takes_long?))).collect();
     Survey { findings: looked_at(wanted, request), left_out }
 }
 
 /// What there is in these groups.
-fn looked_at(groups: Vec<&Group>, request: &Request) -> Vec<Finding> {
+fn looked_at(groups: Vec<&FindingGroup>, request: &Request) -> Vec<Finding> {
     std::thread::scope(|scope| {
         let looks: Vec<_> =
             groups.into_iter().map(|group| (group, scope.spawn(move || (group.look)(request)))).collect();
@@ -80,7 +84,7 @@ fn looked_at(groups: Vec<&Group>, request: &Request) -> Vec<Finding> {
     })
 }
 
-fn found(group: &Group, looked: std::thread::Result<Vec<Finding>>) -> Vec<Finding> {
+fn found(group: &FindingGroup, looked: std::thread::Result<Vec<Finding>>) -> Vec<Finding> {
     let broken = |_| vec![Finding::misconfigured(group.name, "looking at it failed: this is a fault of rankmark")];
     looked.unwrap_or_else(broken).into_iter().map(|finding| finding.of(group.name)).collect()
 }

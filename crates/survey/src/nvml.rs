@@ -18,17 +18,17 @@ type Device = *mut c_void;
 type Init = unsafe extern "C" fn() -> c_int;
 type ErrorString = unsafe extern "C" fn(c_int) -> *const c_char;
 type Text = unsafe extern "C" fn(*mut c_char, c_uint) -> c_int;
-type Number = unsafe extern "C" fn(*mut c_int) -> c_int;
+type NvmlNumber = unsafe extern "C" fn(*mut c_int) -> c_int;
 type DeviceByIndex = unsafe extern "C" fn(c_uint, *mut Device) -> c_int;
 type DeviceText = unsafe extern "C" fn(Device, *mut c_char, c_uint) -> c_int;
 type DeviceNumber = unsafe extern "C" fn(Device, *mut c_uint) -> c_int;
 type DeviceMode = unsafe extern "C" fn(Device, *mut c_uint, *mut c_uint) -> c_int;
-type DeviceMemory = unsafe extern "C" fn(Device, *mut Memory) -> c_int;
+type DeviceMemory = unsafe extern "C" fn(Device, *mut NvmlMemory) -> c_int;
 
 /// nvmlMemory_t.
 #[repr(C)]
 #[derive(Default)]
-struct Memory {
+struct NvmlMemory {
     total: u64,
     free: u64,
     used: u64,
@@ -46,7 +46,7 @@ pub(super) fn ask(library: Library) -> Result<Value, String> {
     succeeded(library, "nvmlInit", code)?;
     let mut cuda = 0;
     // SAFETY: as nvml.h declares it; the out-pointer is valid.
-    let code = unsafe { function::<Number>(library, c"nvmlSystemGetCudaDriverVersion_v2")?(&mut cuda) };
+    let code = unsafe { function::<NvmlNumber>(library, c"nvmlSystemGetCudaDriverVersion_v2")?(&mut cuda) };
     succeeded(library, "nvmlSystemGetCudaDriverVersion", code)?;
     let handles: Vec<Result<Device, String>> = (0..count(library)?).map(|index| handle(library, index)).collect();
     let gpus = links::look(library, &handles);
@@ -86,7 +86,7 @@ fn count(library: &Library) -> Result<c_uint, String> {
     let mut count: c_uint = 0;
     // SAFETY: as nvml.h declares it (an unsigned, which is as large); the out-pointer is valid.
     let code = unsafe {
-        function::<Number>(library, c"nvmlDeviceGetCount_v2")?(std::ptr::from_mut(&mut count).cast::<c_int>())
+        function::<NvmlNumber>(library, c"nvmlDeviceGetCount_v2")?(std::ptr::from_mut(&mut count).cast::<c_int>())
     };
     succeeded(library, "nvmlDeviceGetCount", code)?;
     if count > MOST_DEVICES {
@@ -133,7 +133,7 @@ fn device(library: &Library, gpu: &Gpu) -> Result<Value, String> {
     let mut about = Map::new();
     about.insert("index".to_owned(), gpu.index.into());
     about.insert("name".to_owned(), written(&name).into());
-    let mut memory = Memory::default();
+    let mut memory = NvmlMemory::default();
     // SAFETY: as nvml.h declares it; the struct is nvmlMemory_t.
     let code = unsafe { function::<DeviceMemory>(library, c"nvmlDeviceGetMemoryInfo")?(device, &mut memory) };
     if code == 0 {

@@ -16,7 +16,7 @@ pub enum DtypeKind {
 }
 
 /// A line of the table: what is known of a type.
-struct Facts {
+struct DtypeFacts {
     kind: DtypeKind,
     bytes: u64,
     exact_integers: u64,
@@ -33,9 +33,9 @@ macro_rules! dtypes {
         }
 
         impl Dtype {
-            const fn facts(self) -> Facts {
+            const fn facts(self) -> DtypeFacts {
                 match self {
-                    $(Self::$variant => Facts {
+                    $(Self::$variant => DtypeFacts {
                         kind: DtypeKind::$kind,
                         bytes: $bytes,
                         exact_integers: $exact,

@@ -67,7 +67,7 @@ fn other(timeline: &Timeline, origin_ns: i64) -> Value {
 }
 
 #[derive(Serialize)]
-struct Event<'a> {
+struct ChromeEvent<'a> {
     name: &'a str,
     cat: &'a str,
     ph: &'a str,
@@ -141,7 +141,7 @@ impl<W: Write> Events<'_, W> {
         }
         let microseconds = |ns: i64| ns as f64 / 1e3;
         let call = rank.call(span);
-        self.event(&Event {
+        self.event(&ChromeEvent {
             name,
             cat: span.kind.name(),
             ph: "X",

@@ -40,22 +40,22 @@ static FUNCTIONS: [[FunctionSlot; MOST]; MODULES] =
     [const { [const { AtomicPtr::new(ptr::null_mut()) }; MOST] }; MODULES];
 
 /// Pointers to these places, as the library wants them.
-struct Table([*const FunctionSlot; MOST]);
+struct ExportTable([*const FunctionSlot; MOST]);
 
 // SAFETY: pointers to statics, which are made of atomics.
-unsafe impl Sync for Table {}
+unsafe impl Sync for ExportTable {}
 
-const fn table(module: usize) -> Table {
+const fn table(module: usize) -> ExportTable {
     let mut places = [ptr::null(); MOST];
     let mut at = 1;
     while at < SIZES[module] {
         places[at] = &raw const FUNCTIONS[module][at];
         at += 1;
     }
-    Table(places)
+    ExportTable(places)
 }
 
-static TABLES: [Table; MODULES] = [table(0), table(1), table(2), table(3), table(4), table(5), table(6)];
+static TABLES: [ExportTable; MODULES] = [table(0), table(1), table(2), table(3), table(4), table(5), table(6)];
 
 #[repr(C)]
 struct Callbacks {

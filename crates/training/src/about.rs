@@ -46,7 +46,7 @@ pub(super) static TRAINING: About = About {
 pub(super) static MEMORY: About = About {
     name: fields::MEMORY,
     doc: "memory of training by category: predicted, measured, and the largest batch that fits",
-    fields: &[fields::Fields::fields, || fields::DIMENSIONS, World::fields, comm::fields, fields::Memory::fields],
+    fields: &[fields::Fields::fields, || fields::DIMENSIONS, World::fields, comm::fields, fields::MemoryHow::fields],
     metrics: declared::MEMORY_METRICS,
     check,
     command: Some(Command {

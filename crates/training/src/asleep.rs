@@ -78,8 +78,7 @@ mod tests {
 
     fn case(flags: &[(&str, &str)]) -> Result<Case, String> {
         let all = [&[("model", "gpt2-mini"), ("compute", "sleep"), ("ranks", "1")], flags].concat();
-        let flags: Vec<(String, String)> = all.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect();
-        Ok(from_flags(&TRAINING, &flags, &[]).map_err(|error| error.to_string())?.cases.remove(0))
+        Ok(from_flags(&TRAINING, &all, &[]).map_err(|error| error.to_string())?.cases.remove(0))
     }
 
     #[test]

@@ -36,9 +36,9 @@ fn fastest(
     task: &Task,
     device: &Computes,
     context: &mut RankContext,
-    look: impl Fn(&mut Trainer, &mut RankContext) -> Result<Vec<f64>, parallel::Error>,
+    look: impl Fn(&mut Trainer, &mut RankContext) -> Result<Vec<f64>, parallel::TrainerError>,
 ) -> Result<Vec<f64>, Failure> {
-    let failed = |error: parallel::Error| Failure::new(error.to_string());
+    let failed = |error: parallel::TrainerError| Failure::new(error.to_string());
     let mut trainer = trainer(task, device, context)?;
     for _ in 0..WARM_UP {
         trainer.step(&mut *context.comm).map_err(failed)?;

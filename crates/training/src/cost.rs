@@ -42,7 +42,6 @@ mod tests {
 
     fn step(model: &str, batch: &str) -> f64 {
         let fields = [("model", model), ("batch", batch), ("ranks", "1"), ("threads", "1")];
-        let fields: Vec<(String, String)> = fields.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
         let plan = from_flags(&super::super::about::TRAINING, &fields, &[]).unwrap();
         here(&plan.cases[0]).sample_s
     }

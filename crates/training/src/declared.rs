@@ -46,7 +46,7 @@ record::metrics! {
         )
         .shape(Shape::Map),
         LOSS: Value = LOSSES,
-        MEMORY: Memory = HELD,
+        MEMORY: MemoryTotals = HELD,
         TRAFFIC: Value = metric(
             "traffic",
             "",
@@ -104,7 +104,7 @@ pub(super) static MEMORY_METRICS: &[Metric] = &[LARGEST, HELD, STEP, LOSSES];
 /// Bytes of all ranks together.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub(super) struct Memory {
+pub(super) struct MemoryTotals {
     /// What the plan says, by category, and `total`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) predicted: Option<Map<String, Value>>,

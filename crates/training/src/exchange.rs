@@ -8,12 +8,12 @@ use terms::{Collective, Direction, Dtype, Reduce, Space};
 use contract::failure;
 
 /// Room for a number of each rank.
-pub(super) struct Exchange {
+pub(super) struct NumberExchange {
     call: Call,
     ranks: usize,
 }
 
-impl Exchange {
+impl NumberExchange {
     /// Collective.
     pub(super) fn new(comm: &mut dyn Communicator) -> Result<Self, Failure> {
         let ranks = comm.shape().size as usize;

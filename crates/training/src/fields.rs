@@ -402,7 +402,7 @@ pub(super) const SAMPLING: &[Field] = &[
 
 record::fields! {
     /// How memory is measured.
-    pub(super) struct Memory {
+    pub(super) struct MemoryHow {
         inject: Vec<String> = INJECT,
         limit: Option<u64> = extra(
             Kind::Bytes,

@@ -20,7 +20,7 @@ use record::Case;
 use serde_json::Value;
 use terms::{FieldError, Space};
 
-use super::fields::{Fields, MEMORY, Memory};
+use super::fields::{Fields, MEMORY, MemoryHow};
 use super::resolve::Task;
 
 /// How ranks compute on GPUs.
@@ -76,7 +76,7 @@ pub(super) fn check(case: &mut Case, task: &Task) -> Result<(), FieldError> {
     if task.sleep.is_some() {
         return Err(problem("compute", "blocks sleep on ranks of the CPU", "`device: cpu`"));
     }
-    let searches = Memory::of(&*case).is_ok_and(|memory| memory.find_max_batch && memory.limit.is_none());
+    let searches = MemoryHow::of(&*case).is_ok_and(|memory| memory.find_max_batch && memory.limit.is_none());
     if case.benchmark == MEMORY && searches {
         let message = "a search on GPUs needs to know how much of one a rank may hold";
         return Err(problem("limit", message, "for example `limit: 70GiB`"));
@@ -85,7 +85,7 @@ pub(super) fn check(case: &mut Case, task: &Task) -> Result<(), FieldError> {
 }
 
 /// What of cuDNN a rank opens.
-enum Found {
+enum FoundCudnn {
     /// Nothing else computes what it is for, or it was asked for by name.
     Needed(Arc<Cudnn>),
     /// Attention may take it or ours.
@@ -95,7 +95,7 @@ enum Found {
 }
 
 /// cuDNN, where convolutions or attention need it; where attention may use it, if it is there, or why it is not.
-fn cudnn(given: &OnGpus, task: &Task, rank: u32) -> Result<Found, Failure> {
+fn cudnn(given: &OnGpus, task: &Task, rank: u32) -> Result<FoundCudnn, Failure> {
     let mut nodes = task.recipe.model.blocks.iter().flat_map(|block| &block.nodes);
     let needs = match given.attends {
         _ if nodes.any(|node| matches!(node.layer, Layer::Conv2d(_))) => Some("convolutions on GPUs"),
@@ -106,15 +106,15 @@ fn cudnn(given: &OnGpus, task: &Task, rank: u32) -> Result<Found, Failure> {
         given.attends == Attends::Fastest && task.recipe.precision.bytes() == 2 && attention::of(task, rank).is_some();
     let name = given.cudnn.as_deref();
     match (needs, comm::chosen_library(name, CUDNN_STEMS)) {
-        (Some(what), found) => Cudnn::found(found, name, what).map(Found::Needed).map_err(refused),
+        (Some(what), found) => Cudnn::found(found, name, what).map(FoundCudnn::Needed).map_err(refused),
         (None, found) if may => match Cudnn::found(found, name, "kernels of attention by `cudnn`") {
-            Ok(library) if name.is_some() => Ok(Found::Needed(library)),
-            Ok(library) => Ok(Found::OneWay(library)),
+            Ok(library) if name.is_some() => Ok(FoundCudnn::Needed(library)),
+            Ok(library) => Ok(FoundCudnn::OneWay(library)),
             // Named, it must be there.
             Err(error) if name.is_some() => Err(refused(error)),
-            Err(error) => Ok(Found::Without(Some(error.to_string()))),
+            Err(error) => Ok(FoundCudnn::Without(Some(error.to_string()))),
         },
-        (None, _) => Ok(Found::Without(None)),
+        (None, _) => Ok(FoundCudnn::Without(None)),
     }
 }
 
@@ -154,13 +154,13 @@ impl Prepared {
         let library = Cublas::found(comm::chosen_library(library, STEMS), library, &gpu).map_err(refused)?;
         let mut cuda = Cuda::new(&gpu, &library, given.is_tuned).map_err(of_engine)?.with_attention(given.attends);
         let uncompared = match cudnn(given, task, rank)? {
-            Found::Needed(library) => {
+            FoundCudnn::Needed(library) => {
                 cuda.open_cudnn(&library).map_err(refused)?;
                 None
             }
             // It is one of two ways: ours are taken, and the record says why.
-            Found::OneWay(library) => cuda.open_cudnn(&library).err().map(|error| error.to_string()),
-            Found::Without(why) => why,
+            FoundCudnn::OneWay(library) => cuda.open_cudnn(&library).err().map(|error| error.to_string()),
+            FoundCudnn::Without(why) => why,
         };
         Ok(Self { gpu, cuda, library, attends: given.attends, attention_times: None, uncompared })
     }

@@ -41,7 +41,7 @@ use record::{About, Case, CaseLine, Plan};
 use serde_json::{Map, Value};
 
 use self::about::{MEMORY, TRAINING};
-use self::prepared::Wanted;
+use self::prepared::WantedMeasures;
 use self::resolve::Task;
 
 pub use self::catalog::{ModelLine, models, parameters};
@@ -95,7 +95,7 @@ impl Benchmark for TrainingBenchmark {
     fn prepare(&self, case: &Case, rank: &mut RankContext) -> Result<Box<dyn Prepared>, Failure> {
         let repeated = fields::Repeating::of(case)?.reproducible;
         let kernel_times = fields::ByKind::of(case)?.kernel_times;
-        prepared::prepare(task(case)?, Wanted { peak: true, limit: None, repeated, kernel_times }, rank)
+        prepared::prepare(task(case)?, WantedMeasures { peak: true, limit: None, repeated, kernel_times }, rank)
     }
 
     fn has_phases(&self, case: &Case) -> bool {
@@ -126,7 +126,7 @@ impl Benchmark for TrainingBenchmark {
     }
 
     fn relations<'a>(&self, all: &[&'a CaseLine]) -> Relations<'a> {
-        let compared = scaling::Compared::from_lines(all);
+        let compared = scaling::ScalingBaselines::from_lines(all);
         let repeated = repeat::relations(all);
         Box::new(move |line| {
             let mut found = scaling::relations(line, &compared);
@@ -158,8 +158,12 @@ impl Benchmark for MemoryBenchmark {
     }
 
     fn prepare(&self, case: &Case, rank: &mut RankContext) -> Result<Box<dyn Prepared>, Failure> {
-        let limit = fields::Memory::of(case)?.limit;
-        prepared::prepare(task(case)?, Wanted { peak: false, limit, repeated: false, kernel_times: false }, rank)
+        let limit = fields::MemoryHow::of(case)?.limit;
+        prepared::prepare(
+            task(case)?,
+            WantedMeasures { peak: false, limit, repeated: false, kernel_times: false },
+            rank,
+        )
     }
 
     fn metrics(&self, case: &Case, measured: &Measured<'_>) -> Map<String, Value> {
@@ -178,7 +182,7 @@ impl Benchmark for MemoryBenchmark {
             && !is_on_gpus(case)
             && !is_pytorch(case)
             // A limit is for ranks to keep or to exceed, and a search goes by which do.
-            && fields::Memory::of(case).is_ok_and(|memory| memory.limit.is_none() && !memory.find_max_batch)
+            && fields::MemoryHow::of(case).is_ok_and(|memory| memory.limit.is_none() && !memory.find_max_batch)
     }
 
     fn predicted(&self, case: &Case) -> Map<String, Value> {

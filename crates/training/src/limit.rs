@@ -10,10 +10,10 @@ use measure::Failure;
 use record::Case;
 use terms::{Bytes, FieldError};
 
-use super::exchange::Exchange;
-use super::fields::Memory;
+use super::exchange::NumberExchange;
+use super::fields::MemoryHow;
 use super::predict;
-use super::process::{Bound, Held};
+use super::process::{Bound, HeldMemory};
 use super::resolve::Task;
 
 /// Addresses that the bound leaves above the limit, which no page stands behind: stacks, and the arenas of malloc (64
@@ -30,7 +30,7 @@ const LEAST: u64 = 4096;
 /// # Errors
 /// Such a limit, with the value that was probably meant.
 pub(super) fn check(case: &Case) -> Result<(), FieldError> {
-    match Memory::of(case)?.limit {
+    match MemoryHow::of(case)?.limit {
         Some(limit) if limit < LEAST => {
             let message = format!("a limit of {limit} bytes is too small for any model");
             Err(problem("limit", message, format!("with its unit: `limit: {limit}GiB`")))
@@ -43,11 +43,11 @@ pub(super) fn check(case: &Case) -> Result<(), FieldError> {
 pub(super) fn apply(
     task: &Task,
     limit: Option<u64>,
-    exchange: &mut Exchange,
+    exchange: &mut NumberExchange,
     context: &mut RankContext,
 ) -> Result<Option<Bound>, Failure> {
     let Some(limit) = limit else { return Ok(None) };
-    let held = Held::now().unwrap_or_default();
+    let held = HeldMemory::now().unwrap_or_default();
     refuse(task, (held.resident_once(), limit), exchange, context)?;
     // Peers' shared memory is mapped here, too; theirs is what they may hold.
     let others = limit.saturating_mul(u64::from(context.ranks - 1));
@@ -61,7 +61,7 @@ pub(super) fn apply(
 pub(super) fn refuse(
     task: &Task,
     (held, limit): (u64, u64),
-    exchange: &mut Exchange,
+    exchange: &mut NumberExchange,
     context: &mut RankContext,
 ) -> Result<(), Failure> {
     let rank = context.rank as usize;

@@ -55,9 +55,7 @@ mod tests {
     use super::*;
 
     fn plan(flags: &[(&str, &str)]) -> Plan {
-        let flags: Vec<(String, String)> =
-            flags.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        let mut plan = record::plan::from_flags(&crate::about::TRAINING, &flags, &[]).unwrap();
+        let mut plan = record::plan::from_flags(&crate::about::TRAINING, flags, &[]).unwrap();
         contract::Benchmark::complete(&crate::TrainingBenchmark, &mut plan);
         plan
     }

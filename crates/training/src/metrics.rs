@@ -11,8 +11,8 @@ use record::found::PartWork;
 use serde_json::{Map, Value, json};
 
 use super::declared::{
-    CONDITIONS, CPU, EXCHANGE, KERNEL_TIMES, LOSS, MEMORY, MFU, MeasuredMemory, Memory, PARTS, PHASES_S, SAMPLES_PER_S,
-    SAMPLES_PER_S_PER_RANK, STEP_S, TOKENS_PER_S, TOKENS_PER_S_PER_RANK, TRAFFIC,
+    CONDITIONS, CPU, EXCHANGE, KERNEL_TIMES, LOSS, MEMORY, MFU, MeasuredMemory, MemoryTotals, PARTS, PHASES_S,
+    SAMPLES_PER_S, SAMPLES_PER_S_PER_RANK, STEP_S, TOKENS_PER_S, TOKENS_PER_S_PER_RANK, TRAFFIC,
 };
 use super::kernel_times;
 use super::notes::{Notes, Phases};
@@ -251,7 +251,7 @@ fn multiplied(notes: &[Notes]) -> Value {
 /// Predicted by category and measured, in bytes over all ranks. `process` is what ranks held before anything of the case
 /// was there (program, libraries, measuring code): no plan knows it, so it is measured, is not part of what was predicted, and is
 /// taken off what was measured before the two are compared.
-fn memory(predicted: Option<Map<String, Value>>, notes: &[Notes]) -> Memory {
+fn memory(predicted: Option<Map<String, Value>>, notes: &[Notes]) -> MemoryTotals {
     let process: u64 = notes.iter().map(|rank| rank.base_bytes).sum();
     let total: u64 = notes.iter().map(|rank| rank.held_bytes).sum();
     let case = total.saturating_sub(process);
@@ -261,12 +261,12 @@ fn memory(predicted: Option<Map<String, Value>>, notes: &[Notes]) -> Memory {
         case,
         per_rank: notes.iter().map(|rank| rank.held_bytes).collect(),
     });
-    let Some(mut predicted) = predicted else { return Memory { measured, ..Memory::default() } };
+    let Some(mut predicted) = predicted else { return MemoryTotals { measured, ..MemoryTotals::default() } };
     let planned: u64 = predicted.values().filter_map(Value::as_u64).sum();
     let parts = Some(parts(&predicted));
     predicted.insert("total".to_owned(), planned.into());
     let difference = (case > 0).then(|| (planned as f64 - case as f64) / case as f64);
-    Memory { predicted: Some(predicted), parts, measured, difference }
+    MemoryTotals { predicted: Some(predicted), parts, measured, difference }
 }
 
 /// What was predicted, in as many parts as a table shows.
@@ -343,7 +343,7 @@ mod tests {
 
     #[test]
     fn the_peak_of_gpus_is_that_of_a_profile_where_there_is_one() {
-        let flags = [("model", "mlp"), ("ranks", "2")].map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let flags = [("model", "mlp"), ("ranks", "2")];
         let plan =
             record::plan::from_flags(contract::Benchmark::about(&crate::TrainingBenchmark), &flags, &[]).unwrap();
         let task = crate::task(&plan.cases[0]).unwrap();

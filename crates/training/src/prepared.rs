@@ -5,22 +5,22 @@ use contract::{Prepared, RankContext, Work};
 use engine::cores::peak;
 use engine::{Device, Host, Multiplier};
 use measure::{Failure, StepTimes, WrongReport};
-use parallel::{Agreement, Asleep, Error, Recipe, StepReport, Trainer};
+use parallel::{Agreement, Asleep, Recipe, StepReport, Trainer, TrainerError};
 use record::WrongElement;
 use serde_json::{Map, Value};
 use terms::Dtype;
 use trace::timeline::Kind;
 use trace::{RankSteps, StepRecorder};
 
-use super::exchange::Exchange;
+use super::exchange::NumberExchange;
 use super::notes::{Notes, Phases};
-use super::process::{self, Bound, Held};
+use super::process::{self, Bound, HeldMemory};
 use super::resolve::{Sleep, Task};
 use super::{balance, gpus, kernel_times, limit, repeat};
 
 /// What else than steps is measured.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Wanted {
+pub(super) struct WantedMeasures {
     /// The cores' peak, for MFU.
     pub(super) peak: bool,
     /// Bytes that the rank may hold.
@@ -69,8 +69,12 @@ impl Peaks {
 const STEPS: usize = 10_000;
 
 /// Builds the trainer. Collective.
-pub(super) fn prepare(mut task: Task, wanted: Wanted, context: &mut RankContext) -> Result<Box<dyn Prepared>, Failure> {
-    let mut exchange = Exchange::new(&mut *context.comm)?;
+pub(super) fn prepare(
+    mut task: Task,
+    wanted: WantedMeasures,
+    context: &mut RankContext,
+) -> Result<Box<dyn Prepared>, Failure> {
+    let mut exchange = NumberExchange::new(&mut *context.comm)?;
     let bound = match task.gpus {
         Some(_) => None,
         None => limit::apply(&task, wanted.limit, &mut exchange, context)?,
@@ -104,7 +108,7 @@ pub(super) fn prepare(mut task: Task, wanted: Wanted, context: &mut RankContext)
     balance::apply(&mut task, &device, context)?;
     (notes.stages, notes.micro_batches) = (task.recipe.stages.clone(), task.recipe.micro_batches.clone());
     process::reset_peak();
-    notes.base_bytes = device.base().unwrap_or_else(|| Held::now().map_or(0, Held::resident_once));
+    notes.base_bytes = device.base().unwrap_or_else(|| HeldMemory::now().map_or(0, HeldMemory::resident_once));
     let mut trainer = trainer(&task, &device, context)?;
     trainer.record_with(StepRecorder::new(context.clock.clone(), Some(context.hook.clone())));
     if let Some(Sleep { times, jitter, heavy_tail }) = task.sleep.clone() {
@@ -140,7 +144,7 @@ pub(super) enum Computes {
 
 impl Computes {
     /// Collective: where one rank lacks something, none begins.
-    fn new(task: &Task, exchange: &mut Exchange, context: &mut RankContext) -> Result<Self, Failure> {
+    fn new(task: &Task, exchange: &mut NumberExchange, context: &mut RankContext) -> Result<Self, Failure> {
         let Some(given) = &task.gpus else { return Ok(Self::Host(multiplier(task, exchange, context)?)) };
         let own = gpus::Prepared::new(given, task, context.rank, &mut *context.comm);
         let all = exchange.gather(&mut *context.comm, own.as_ref().map_or(f64::NAN, |_| 0.0))?;
@@ -173,7 +177,7 @@ impl Computes {
     fn peak(
         &self,
         task: &Task,
-        exchange: &mut Exchange,
+        exchange: &mut NumberExchange,
         context: &mut RankContext,
     ) -> Result<Option<(f64, String)>, Failure> {
         let Self::Gpu(there) = self else { return Ok(None) };
@@ -188,7 +192,7 @@ impl Computes {
 }
 
 /// What this rank multiplies with. Collective: where one rank lacks what the case asks for, none begins.
-fn multiplier(task: &Task, exchange: &mut Exchange, context: &mut RankContext) -> Result<Multiplier, Failure> {
+fn multiplier(task: &Task, exchange: &mut NumberExchange, context: &mut RankContext) -> Result<Multiplier, Failure> {
     let Recipe { precision, matmul, .. } = task.recipe;
     let own = engine::multiplier(precision, matmul);
     let all = exchange.gather(&mut *context.comm, own.map_or(f64::NAN, |_| 0.0))?;
@@ -205,7 +209,7 @@ fn multiplier(task: &Task, exchange: &mut Exchange, context: &mut RankContext) -
 fn product_rate(
     task: &Task,
     cores: &[u32],
-    exchange: &mut Exchange,
+    exchange: &mut NumberExchange,
     context: &mut RankContext,
 ) -> Result<f64, Failure> {
     let rate = parallel::product_rate(task.recipe.precision, task.recipe.matmul, task.threads, cores);
@@ -231,16 +235,16 @@ pub(super) fn trainer(task: &Task, device: &Computes, context: &mut RankContext)
         |device: &dyn Device| Trainer::new(&task.recipe, comm, &context.abort, &context.options, device, source);
     let made = match device {
         Computes::Gpu(there) => train(&there.cuda),
-        Computes::Host(_) => {
-            Host::new(task.threads, &cores, task.recipe.matmul).map_err(Error::from).and_then(|host| train(&host))
-        }
+        Computes::Host(_) => Host::new(task.threads, &cores, task.recipe.matmul)
+            .map_err(TrainerError::from)
+            .and_then(|host| train(&host)),
     };
     made.map_err(|error| {
-        if let Error::Engine(engine::Error::Lacking(why)) = &error {
+        if let TrainerError::Engine(engine::Error::Lacking(why)) = &error {
             return Failure::lacking(why.clone());
         }
-        let full = matches!(error, Error::Memory { .. } | Error::Comm(comm::Error::OutOfMemory { .. }));
-        let alone = full || matches!(error, Error::Engine(_));
+        let full = matches!(error, TrainerError::Memory { .. } | TrainerError::Comm(comm::Error::OutOfMemory { .. }));
+        let alone = full || matches!(error, TrainerError::Engine(_));
         let place = if full { "out of memory on" } else { "on" };
         let message = format!("{place} rank {}: {error}", context.rank);
         assert!(!alone || context.ranks == 1, "{message}");
@@ -309,7 +313,8 @@ impl Prepared for PreparedTraining {
     fn check(&mut self, comm: &mut dyn Communicator, _calls: u64) -> Result<WrongReport, Failure> {
         self.notes.cpu_s = process::cpu_ns().saturating_sub(self.cpu_begin_ns) as f64 / 1e9;
         self.notes.threads = process::threads();
-        self.notes.held_bytes = self.device.held().unwrap_or_else(|| Held::now().map_or(0, Held::peak_once));
+        self.notes.held_bytes =
+            self.device.held().unwrap_or_else(|| HeldMemory::now().map_or(0, HeldMemory::peak_once));
         if let Some(limit) = self.limit.filter(|limit| self.notes.held_bytes > *limit) {
             return Err(Failure::new(limit::exceeded(self.rank, self.notes.held_bytes, limit)));
         }

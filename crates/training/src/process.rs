@@ -4,7 +4,7 @@ use std::fs;
 
 /// Memory of a process in bytes, as the kernel counts pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Held {
+pub(super) struct HeldMemory {
     /// Resident now.
     pub(super) resident: u64,
     /// The most that was resident since the last [`reset_peak`].
@@ -18,7 +18,7 @@ pub(super) struct Held {
     pub(super) mapped: u64,
 }
 
-impl Held {
+impl HeldMemory {
     /// What the kernel says now; None where it does not.
     pub(super) fn now() -> Option<Self> {
         let status = fs::read_to_string("/proc/self/status").ok()?;
@@ -105,15 +105,15 @@ mod tests {
     fn memory_is_read_from_the_kernels_text() {
         let text = "Name:\tx\nVmHWM:\t    1744 kB\nVmRSS:\t 12 kB\n";
         assert_eq!((bytes(text, "VmHWM:"), bytes(text, "RssShmem:")), (Some(1744 * 1024), None));
-        let held = Held { resident: 50, peak: 100, shared: 40, shared_once: 20, mapped: 500 };
+        let held = HeldMemory { resident: 50, peak: 100, shared: 40, shared_once: 20, mapped: 500 };
         assert_eq!((held.peak_once(), held.resident_once()), (80, 30));
     }
 
     #[test]
     fn this_process_holds_what_it_touched() {
-        let before = Held::now().unwrap();
+        let before = HeldMemory::now().unwrap();
         let touched = vec![1_u8; 64 << 20];
-        let after = Held::now().unwrap();
+        let after = HeldMemory::now().unwrap();
         assert!(after.resident >= before.resident + (60 << 20) && after.peak >= after.resident, "{before:?} {after:?}");
         assert_eq!(touched[12_345], 1);
         assert!(threads() >= 1 && cpu_ns() > 0);

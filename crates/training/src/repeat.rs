@@ -104,7 +104,7 @@ pub(super) fn steps(trainer: &mut Trainer, comm: &mut dyn Communicator) -> Resul
     Ok(noted)
 }
 
-fn failed(error: parallel::Error) -> Failure {
+fn failed(error: parallel::TrainerError) -> Failure {
     Failure::new(error.to_string())
 }
 
@@ -199,8 +199,7 @@ mod tests {
     #[test]
     fn what_cannot_repeat_its_steps_is_refused() {
         let plan = |fields: &[(&str, &str)]| {
-            let fields: Vec<_> = fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-            record::plan::from_flags(TrainingBenchmark.about(), &fields, &[]).map_err(|errors| errors.to_string())
+            record::plan::from_flags(TrainingBenchmark.about(), fields, &[]).map_err(|errors| errors.to_string())
         };
         let asked = ("reproducible", "true");
         let error = plan(&[asked, ("compute", "sleep")]).unwrap_err();

@@ -66,7 +66,7 @@ fn global_batch(line: &CaseLine) -> Option<f64> {
 const OVERLAP_FIELDS: &[&str] = &["overlap", "communicate"];
 
 /// The lines of a run that others are compared with.
-pub(super) struct Compared<'a> {
+pub(super) struct ScalingBaselines<'a> {
     /// Cases of one rank: it divides nothing, so it is the base of every strategy.
     single: Firsts<'a>,
     /// Cases of more ranks than one: of these, the ones with the fewest.
@@ -76,7 +76,7 @@ pub(super) struct Compared<'a> {
     without: Firsts<'a>,
 }
 
-impl<'a> Compared<'a> {
+impl<'a> ScalingBaselines<'a> {
     pub(super) fn from_lines(all: &[&'a CaseLine]) -> Self {
         let (communicating, without): (Vec<&CaseLine>, Vec<&CaseLine>) =
             all.iter().copied().partition(|line| communicates(line));
@@ -99,7 +99,7 @@ impl<'a> Compared<'a> {
 }
 
 /// What this case says in relation to the others of its run.
-pub(super) fn relations(line: &CaseLine, compared: &Compared<'_>) -> Map<String, Value> {
+pub(super) fn relations(line: &CaseLine, compared: &ScalingBaselines<'_>) -> Map<String, Value> {
     let mut found = Map::new();
     // What does not communicate trains nothing together: it has a time, and no efficiency.
     let base = compared.base(line).filter(|_| communicates(line));
@@ -131,7 +131,7 @@ fn bound_by_communication(line: &CaseLine) -> Option<Roofline> {
 /// The cases of native ranks with an efficiency that is not good, and what they are compared with: one rank waits for nobody,
 /// and the difference between the two shows where time is lost.
 pub(super) fn unexplained(all: &[&CaseLine]) -> Vec<String> {
-    let (compared, mut found) = (Compared::from_lines(all), HashSet::new());
+    let (compared, mut found) = (ScalingBaselines::from_lines(all), HashSet::new());
     let own = |line: &&&CaseLine| line.benchmark == TRAINING && line.runtime == "native" && !line.simulated;
     // Where ranks share cores, that is the reason.
     let apart = |line: &&&CaseLine| !line.caveats.contains(&Caveat::Oversubscribed);
@@ -188,7 +188,7 @@ fn fma_scaling(line: &CaseLine, base: &CaseLine) -> Option<f64> {
 
 /// `hidden = (t_off - t_on) / (t_off - t_nocomm)`: of the time that communication costs without overlap, the share that
 /// overlap takes away. By times, because a communication thread that takes the core looks overlapped in spans.
-fn hidden(line: &CaseLine, compared: &Compared<'_>) -> Option<Overlapped> {
+fn hidden(line: &CaseLine, compared: &ScalingBaselines<'_>) -> Option<Overlapped> {
     if flag(line, "overlap") != Some(true) || !communicates(line) {
         return None;
     }

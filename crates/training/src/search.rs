@@ -7,7 +7,7 @@ use contract::{Host, Study};
 use record::{Case, CaseLine, SharedMap};
 use terms::Status;
 
-use super::fields::{Fields, Memory};
+use super::fields::{Fields, MemoryHow};
 use super::predict;
 use super::resolve::Task;
 
@@ -37,7 +37,7 @@ impl MaxBatch {
     /// A search for each group of cases that differ in nothing but the batch, and ask for it.
     pub(super) fn for_cases(cases: &[&Case], host: &Host) -> Option<Self> {
         let mut searches: Vec<Search> = Vec::new();
-        for case in cases.iter().filter(|case| Memory::of(**case).is_ok_and(|memory| memory.find_max_batch)) {
+        for case in cases.iter().filter(|case| MemoryHow::of(**case).is_ok_and(|memory| memory.find_max_batch)) {
             let pattern = with_batch(case, 1, limit_of(case, host));
             if !searches.iter().any(|known| known.pattern.id == pattern.id) {
                 searches.push(Search { pattern, fits: 0, fails: LARGEST + 1, trying: None, tries: 0 });
@@ -55,7 +55,7 @@ fn limit_of(case: &Case, host: &Host) -> u64 {
 
 /// What the parameters say that a rank may hold.
 fn limit(parameters: &SharedMap) -> Option<u64> {
-    Memory::of(parameters).ok()?.limit
+    MemoryHow::of(parameters).ok()?.limit
 }
 
 /// The case with another batch, cut into micro-batches as it was: their number stays, or their size where it was one.

@@ -173,7 +173,7 @@ fn lines(section: &Operation, chart: &Chart) -> Option<ChartSpec> {
 }
 
 /// What tells series apart: ranks, backend, and other fields.
-type Key<'o> = (u32, &'o str, Vec<&'o (Arc<str>, Arc<str>)>);
+type SeriesKey<'o> = (u32, &'o str, Vec<&'o (Arc<str>, Arc<str>)>);
 
 /// Series that are made: pictures show some dozen, and a record may have one for each of 100,000 cases.
 const SERIES: usize = 1_000;
@@ -191,7 +191,7 @@ fn grouped(section: &Operation, chart: &Chart, points: &[(&Configuration, &Measu
     // By the hash of what tells them apart.
     let (mut left_out, hasher): (HashSet<u64>, RandomState) = Default::default();
     let varying = varying(section, &chart.x);
-    let mut places: HashMap<Key, usize> = HashMap::new();
+    let mut places: HashMap<SeriesKey, usize> = HashMap::new();
     // Colours that no configuration has: a line over several of them is none of them.
     let all = section.configurations.iter().flat_map(|own| [own.style, own.style_over_ranks]);
     let styles = all.max().map_or(0, |most| most + 1);

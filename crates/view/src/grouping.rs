@@ -20,7 +20,7 @@ pub(crate) const QUIET: &str = "quiet";
 
 /// What a benchmark declares of its fields, as far as it tells configurations apart.
 #[derive(Default)]
-pub(crate) struct Fields<'d> {
+pub(crate) struct GroupedFields<'d> {
     /// The field with a section for each of its values.
     section: &'d str,
     quiet: Vec<&'d str>,
@@ -28,7 +28,7 @@ pub(crate) struct Fields<'d> {
     following: Vec<[&'d str; 3]>,
 }
 
-impl<'d> Fields<'d> {
+impl<'d> GroupedFields<'d> {
     pub(crate) fn of(declared: &'d Declared) -> Self {
         let quiet = declared.fields.iter().filter(|field| field.label == QUIET).map(|field| field.name.as_str());
         let following = declared.fields.iter().filter_map(|field| {
@@ -64,7 +64,7 @@ impl Words {
 }
 
 /// Everything but section, size, ranks and backend, in the order of the record; quiet fields last.
-fn others(case: &CaseLine, declared: &Fields, words: &mut Words) -> NamedValues {
+fn others(case: &CaseLine, declared: &GroupedFields, words: &mut Words) -> NamedValues {
     let quiet = |name: &str| declared.is_quiet(name);
     let mut fields: Vec<(Arc<str>, Arc<str>)> = Vec::new();
     let mut put = |name: &str, value: &str| fields.push((words.get(name), words.get(value)));
@@ -97,13 +97,13 @@ fn others(case: &CaseLine, declared: &Fields, words: &mut Words) -> NamedValues 
 }
 
 /// What all sizes of a configuration have in common: ranks, backend and other fields.
-type Key = (u32, String, NamedValues);
+type ConfigurationKey = (u32, String, NamedValues);
 
 /// Where the configurations of a section stand.
 #[derive(Default)]
-pub(crate) struct Places {
+pub(crate) struct ConfigurationPlaces {
     /// By what their cases have in common.
-    known: HashMap<Key, usize>,
+    known: HashMap<ConfigurationKey, usize>,
     words: Words,
     /// Place of the last case, if another case that differs from it in the size alone has it too.
     last: Option<usize>,
@@ -125,9 +125,14 @@ fn are_alike(one: &CaseLine, other: &CaseLine) -> bool {
         && imported(one) == imported(other)
 }
 
-impl Places {
+impl ConfigurationPlaces {
     /// Puts a case of the section into its configuration, which may be a new one.
-    pub(crate) fn put<'a>(&mut self, configurations: &mut Vec<Configuration<'a>>, case: &'a CaseLine, fields: &Fields) {
+    pub(crate) fn put<'a>(
+        &mut self,
+        configurations: &mut Vec<Configuration<'a>>,
+        case: &'a CaseLine,
+        fields: &GroupedFields,
+    ) {
         let is_like = |place: &usize| configurations[*place].cases.last().is_some_and(|last| are_alike(last, case));
         if let Some(place) = self.last.filter(is_like) {
             configurations[place].cases.push(case);
@@ -145,7 +150,7 @@ impl Places {
     }
 }
 
-fn unlabelled<'a>((ranks, backend, others): &Key) -> Configuration<'a> {
+fn unlabelled<'a>((ranks, backend, others): &ConfigurationKey) -> Configuration<'a> {
     Configuration {
         label: String::new(),
         variant: String::new(),
@@ -178,8 +183,8 @@ mod tests {
     }
 
     /// Numbers of cases in each configuration.
-    fn grouped(lines: &[CaseLine], fields: &Fields) -> Vec<usize> {
-        let (mut places, mut configurations) = (Places::default(), Vec::new());
+    fn grouped(lines: &[CaseLine], fields: &GroupedFields) -> Vec<usize> {
+        let (mut places, mut configurations) = (ConfigurationPlaces::default(), Vec::new());
         lines.iter().for_each(|case| places.put(&mut configurations, case, fields));
         configurations.iter().map(|configuration| configuration.cases.len()).collect()
     }
@@ -190,7 +195,7 @@ mod tests {
         let one_by_one: Vec<CaseLine> = a.iter().chain(&b).cloned().collect();
         let in_turn: Vec<CaseLine> = a.iter().zip(&b).flat_map(|(a, b)| [a.clone(), b.clone()]).collect();
         for lines in [one_by_one, in_turn] {
-            assert_eq!(grouped(&lines, &Fields::default()), [3, 3]);
+            assert_eq!(grouped(&lines, &GroupedFields::default()), [3, 3]);
         }
     }
 
@@ -214,18 +219,18 @@ mod tests {
             &|line| line.metrics.insert("cache", json!("cold")),
         ];
         for (number, other) in others.into_iter().enumerate() {
-            assert_eq!(grouped(&[base.clone(), changed(other)], &Fields::default()), [1, 1], "{number}");
+            assert_eq!(grouped(&[base.clone(), changed(other)], &GroupedFields::default()), [1, 1], "{number}");
         }
-        assert_eq!(grouped(&[base.clone(), changed(&|_| {})], &Fields::default()), [2]);
+        assert_eq!(grouped(&[base.clone(), changed(&|_| {})], &GroupedFields::default()), [2]);
     }
 
     #[test]
     fn a_size_that_is_a_field_of_its_own_keeps_cases_apart() {
         let lines = [line(1, &[("x", json!(1))]), line(2, &[("x", json!(1))])];
-        let quiet = Fields { quiet: vec![SIZE], ..Fields::default() };
+        let quiet = GroupedFields { quiet: vec![SIZE], ..GroupedFields::default() };
         assert_eq!(grouped(&lines, &quiet), [1, 1]);
         // `x` is shown where the size is 1 alone.
-        let following = Fields { following: vec![["x", SIZE, "1"]], ..Fields::default() };
+        let following = GroupedFields { following: vec![["x", SIZE, "1"]], ..GroupedFields::default() };
         let words = [line(1, &[("x", json!(1)), (SIZE, json!("1"))]), line(2, &[("x", json!(1))])];
         assert_eq!(grouped(&words, &following), [1, 1]);
     }

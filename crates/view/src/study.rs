@@ -11,7 +11,7 @@ use record::{CaseLine, Caveat, Declared, found};
 use serde_json::Value;
 use terms::Status;
 
-use crate::grouping::{Fields, Places, QUIET};
+use crate::grouping::{ConfigurationPlaces, GroupedFields, QUIET};
 use crate::label::label_of;
 use crate::styles::Styles;
 
@@ -305,9 +305,9 @@ pub fn written(declared: Option<&Declared>, name: &str, value: &str) -> String {
 /// The run's operations, in order of first appearance.
 pub fn operations<'a>(cases: &'a [CaseLine], declared: &'a [Declared]) -> Vec<Operation<'a>> {
     let mut operations: Vec<Operation> = Vec::new();
-    let mut places: HashMap<&str, (usize, Places)> = HashMap::new();
+    let mut places: HashMap<&str, (usize, ConfigurationPlaces)> = HashMap::new();
     let mut stems = Stems::default();
-    let (fields, none) = (declared.iter().map(Fields::of).collect::<Vec<_>>(), Fields::default());
+    let (fields, none) = (declared.iter().map(GroupedFields::of).collect::<Vec<_>>(), GroupedFields::default());
     for case in cases {
         let at = declared.iter().position(|declared| declared.name == case.benchmark);
         let (declared, fields) = (at.map(|at| &declared[at]), at.map_or(&none, |at| &fields[at]));
@@ -316,7 +316,7 @@ pub fn operations<'a>(cases: &'a [CaseLine], declared: &'a [Declared]) -> Vec<Op
             let (name, stem) = (name.to_owned(), stems.of_name(name));
             let (constants, configurations) = (String::new(), Vec::new());
             operations.push(Operation { name, stem, constants, declared, configurations });
-            (operations.len() - 1, Places::default())
+            (operations.len() - 1, ConfigurationPlaces::default())
         });
         places.put(&mut operations[*at].configurations, case, fields);
     }

@@ -6,7 +6,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 use serde_json::{Map, Value, json};
-use stats::samples::{Marginal, Series, Situation};
+use stats::samples::{Marginal, Situation, StationarySeries};
 
 use super::records::{identity, sealed};
 
@@ -23,7 +23,7 @@ const DISTANCES: usize = 32;
 
 /// Numbers around 1 with this deviation.
 fn draw(noise: f64, count: usize, seed: u64) -> Vec<f64> {
-    let mut series = Series::new(Situation { phi: 0.0, marginal: Marginal::Lognormal, noise }, seed);
+    let mut series = StationarySeries::new(Situation { phi: 0.0, marginal: Marginal::Lognormal, noise }, seed);
     series.extend(count);
     series.samples
 }

@@ -7,14 +7,14 @@ use serde_json::Value;
 use terms::{FieldError, Named};
 
 use super::declared::METRICS;
-use super::fields::{Activity, Beside, Fields, all_own, own};
+use super::fields::{Activity, Beside, InterferenceFields, all_own, own};
 use super::{InterferenceBenchmark, activity};
 
 /// The table entry.
 pub(super) static ABOUT: About = About {
     name: "interference",
     doc: "interference: what products, collectives, copies and reads cost each other",
-    fields: &[Fields::fields, Execution::fields, World::fields, comm::fields, Sampling::fields],
+    fields: &[InterferenceFields::fields, Execution::fields, World::fields, comm::fields, Sampling::fields],
     metrics: METRICS,
     check,
     command: Some(Command {
@@ -47,7 +47,7 @@ pub(super) fn check(case: &mut Case) -> Result<(), FieldError> {
         let message = "a simulated backend does not model interference";
         return Err(problem("backend", message, "use another backend, for example `shm`"));
     }
-    let fields = Fields::of(case)?;
+    let fields = InterferenceFields::of(case)?;
     // Ranks of other threads are others.
     let threads = Value::from(fields.threads.unwrap_or(1));
     case.parameters.insert("threads", threads.clone());
@@ -63,7 +63,7 @@ pub(super) fn check(case: &mut Case) -> Result<(), FieldError> {
 }
 
 /// Refuses sizes that an activity of the case cannot have.
-fn check_sizes(fields: &Fields) -> Result<(), FieldError> {
+fn check_sizes(fields: &InterferenceFields) -> Result<(), FieldError> {
     let has_all = fields.activity == Activity::All || fields.beside == Beside::All;
     let is_there = |of: &Activity| has_all || fields.activity == *of || fields.beside.activity() == Some(*of);
     let refusal = |of: Activity| activity::refusal(of, fields);
@@ -74,7 +74,7 @@ fn check_sizes(fields: &Fields) -> Result<(), FieldError> {
 }
 
 /// Leaves out what means nothing in the pair, and skips what cannot be.
-fn settle(case: &mut Case, fields: &Fields) -> Result<(), FieldError> {
+fn settle(case: &mut Case, fields: &InterferenceFields) -> Result<(), FieldError> {
     let pair = [Some(fields.activity), fields.beside.activity()];
     let concerned: Vec<&str> = pair.into_iter().flatten().flat_map(|of| own(of).iter().copied()).collect();
     for name in all_own().filter(|name| !concerned.contains(name)) {
@@ -102,8 +102,7 @@ mod tests {
     use super::*;
 
     fn cases(fields: &[(&str, &str)]) -> Result<Vec<Case>, String> {
-        let fields: Vec<_> = fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        let mut plan = record::plan::from_flags(&ABOUT, &fields, &[]).map_err(|errors| errors.to_string())?;
+        let mut plan = record::plan::from_flags(&ABOUT, fields, &[]).map_err(|errors| errors.to_string())?;
         complete(&mut plan);
         Ok(plan.cases)
     }
@@ -151,7 +150,7 @@ mod tests {
 
     #[test]
     fn a_plan_that_is_read_again_has_the_same_cases() {
-        let mut plan = record::plan::from_flags(&ABOUT, &[], &[]).unwrap();
+        let mut plan = record::plan::from_defaults(&ABOUT).unwrap();
         complete(&mut plan);
         let before = plan.cases.clone();
         complete(&mut plan);

@@ -9,7 +9,7 @@ use record::{Case, SharedMap};
 use serde_json::Value;
 use terms::{Direction, Dtype, Named};
 
-use super::fields::{Activity, Fields};
+use super::fields::{Activity, InterferenceFields};
 
 /// The benchmark that has the activity.
 fn benchmark(activity: Activity) -> &'static dyn Benchmark {
@@ -21,7 +21,7 @@ fn benchmark(activity: Activity) -> &'static dyn Benchmark {
 
 /// The activity as a case of its benchmark, with the ranks of this one.
 fn case_of(activity: Activity, case: &Case) -> Result<Case, Failure> {
-    let fields = Fields::of(case)?;
+    let fields = InterferenceFields::of(case)?;
     let own: Vec<(&str, Value)> = match activity {
         Activity::Product => vec![
             ("test", "gemm".into()),
@@ -60,18 +60,18 @@ fn case_of(activity: Activity, case: &Case) -> Result<Case, Failure> {
 }
 
 /// Whole elements of each rank's blocks.
-fn used_bytes(requested: u64, fields: &Fields) -> u64 {
+fn used_bytes(requested: u64, fields: &InterferenceFields) -> u64 {
     let blocks = blocks(fields.collective_op, Direction::OneWay, fields.ranks);
     requested / Dtype::F32.bytes() / blocks * blocks * Dtype::F32.bytes()
 }
 
 /// Whole words.
-fn read_bytes(fields: &Fields) -> u64 {
+fn read_bytes(fields: &InterferenceFields) -> u64 {
     fields.read_bytes / 8 * 8
 }
 
 /// Why the activity cannot be: the field, what is wrong with it, and a hint.
-pub(super) fn refusal(activity: Activity, fields: &Fields) -> Option<(&'static str, String, &'static str)> {
+pub(super) fn refusal(activity: Activity, fields: &InterferenceFields) -> Option<(&'static str, String, &'static str)> {
     let divides = |field: &'static str, bytes: u64| {
         let what = format!("{bytes} bytes do not divide into whole elements of each of {} ranks", fields.ranks);
         (used_bytes(bytes, fields) != bytes || bytes == 0).then_some((field, what, "a multiple of 4 bytes a rank"))

@@ -11,7 +11,7 @@ use record::Case;
 use serde_json::{Map, Value};
 
 use super::fields::Activity;
-use super::steady::{Answer, Order, serve};
+use super::steady::{Order, ServedAnswer, serve};
 
 /// What a rank notes: units that ran, and their nanoseconds.
 const UNITS: &str = "units";
@@ -20,7 +20,7 @@ const UNITS_NS: &str = "units_ns";
 /// An activity on a thread of its own.
 pub(super) struct Alongside {
     orders: Option<Sender<Order>>,
-    answers: Receiver<Answer>,
+    answers: Receiver<ServedAnswer>,
     /// Whether it is to go on.
     going: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -66,7 +66,7 @@ impl Alongside {
     /// What went wrong meanwhile.
     pub(super) fn end(&mut self) -> Result<(), Failure> {
         self.going.store(false, Ordering::Release);
-        if let Answer::Ended { units, ns } = self.answer()? {
+        if let ServedAnswer::Ended { units, ns } = self.answer()? {
             self.units += units;
             self.units_ns += ns;
         }
@@ -84,7 +84,7 @@ impl Alongside {
     /// What went wrong.
     pub(super) fn check(&mut self) -> Result<WrongReport, Failure> {
         match self.ask(Order::Check)? {
-            Answer::Checked(report) => Ok(report),
+            ServedAnswer::Checked(report) => Ok(report),
             _ => Err(Failure::new("the second activity was not compared")),
         }
     }
@@ -94,15 +94,15 @@ impl Alongside {
         Map::from_iter([(UNITS.to_owned(), self.units.into()), (UNITS_NS.to_owned(), self.units_ns.into())])
     }
 
-    fn ask(&mut self, order: Order) -> Result<Answer, Failure> {
+    fn ask(&mut self, order: Order) -> Result<ServedAnswer, Failure> {
         // One that has ended shows when its answer is missing.
         let _ = self.orders.as_ref().map(|orders| orders.send(order));
         self.answer()
     }
 
-    fn answer(&mut self) -> Result<Answer, Failure> {
+    fn answer(&mut self) -> Result<ServedAnswer, Failure> {
         match self.answers.recv() {
-            Ok(Answer::Failed(failure)) => Err(failure),
+            Ok(ServedAnswer::Failed(failure)) => Err(failure),
             Ok(answer) => Ok(answer),
             Err(_) => Err(Failure::new("the thread of the second activity has ended")),
         }

@@ -3,7 +3,7 @@
 use contract::TrialCost;
 use measure::machine;
 
-use super::fields::{Activity, Fields};
+use super::fields::{Activity, InterferenceFields};
 use super::pair::SAMPLE_NS;
 
 /// Round rates of a core, of memory and of storage, per second. They decide only the estimate that a run prints.
@@ -18,7 +18,7 @@ const FILE: f64 = 0.1;
 const BESIDE: f64 = 0.05;
 
 /// The cost of a trial that keeps `wanted` cores busy, on a host with `cores`.
-pub(super) fn of(fields: &Fields, wanted: usize, cores: usize) -> TrialCost {
+pub(super) fn of(fields: &InterferenceFields, wanted: usize, cores: usize) -> TrialCost {
     let beside = fields.beside.activity();
     let own = unit_s(fields.activity, fields);
     // Threads that share a core take turns.
@@ -34,12 +34,12 @@ pub(super) fn of(fields: &Fields, wanted: usize, cores: usize) -> TrialCost {
 }
 
 /// The cost of the trial on this machine.
-pub(super) fn here(fields: &Fields, wanted: usize) -> TrialCost {
+pub(super) fn here(fields: &InterferenceFields, wanted: usize) -> TrialCost {
     of(fields, wanted, machine::allowed_cpus().len())
 }
 
 /// Seconds that one unit of an activity takes.
-fn unit_s(activity: Activity, fields: &Fields) -> f64 {
+fn unit_s(activity: Activity, fields: &InterferenceFields) -> f64 {
     let ranks = f64::from(fields.ranks);
     match activity {
         Activity::Product => {
@@ -62,10 +62,9 @@ mod tests {
     #[test]
     fn a_trial_takes_longer_beside_others_and_longest_on_shared_cores() {
         let fields = |beside: &str| {
-            let given =
-                [("activity", "collective"), ("beside", beside)].map(|(name, value)| (name.into(), value.into()));
+            let given = [("activity", "collective"), ("beside", beside)];
             let plan = record::plan::from_flags(InterferenceBenchmark.about(), &given, &[]).unwrap();
-            Fields::of(plan.cases.iter().find(|case| case.text("beside") == Some(beside)).unwrap()).unwrap()
+            InterferenceFields::of(plan.cases.iter().find(|case| case.text("beside") == Some(beside)).unwrap()).unwrap()
         };
         let alone = of(&fields("none"), 2, 4);
         assert_eq!(alone, TrialCost { sample_s: 0.02, ..TrialCost::default() });

@@ -5,7 +5,7 @@ use serde_json::Value;
 use terms::Named;
 
 use super::about::{ABOUT, check};
-use super::fields::{Activity, Beside, Fields};
+use super::fields::{Activity, Beside, InterferenceFields};
 
 /// Settles what the plan's cases leave open, and adds each activity alone. The same plan gives the same cases.
 pub(super) fn complete(plan: &mut Plan) {
@@ -13,7 +13,7 @@ pub(super) fn complete(plan: &mut Plan) {
 }
 
 fn each(case: &Case) -> Vec<Case> {
-    let Ok(fields) = Fields::of(case) else { return vec![case.clone()] };
+    let Ok(fields) = InterferenceFields::of(case) else { return vec![case.clone()] };
     let activities = match fields.activity {
         Activity::All => Activity::EACH.to_vec(),
         activity => vec![activity],
@@ -37,7 +37,7 @@ fn each(case: &Case) -> Vec<Case> {
 }
 
 /// Nothing first: it is what the others are compared with. An activity with itself is there only where it was named.
-fn besides(activity: Activity, fields: &Fields) -> Vec<Beside> {
+fn besides(activity: Activity, fields: &InterferenceFields) -> Vec<Beside> {
     let others = match fields.beside {
         Beside::None => Vec::new(),
         Beside::All => {

@@ -72,7 +72,7 @@ const fn size(default: &'static str, doc: &'static str) -> Field {
 
 record::fields! {
     /// What a case is.
-    pub(super) struct Fields {
+    pub(super) struct InterferenceFields {
         activity: Activity = Field::new(Kind::Word(Activity::names), Some("all"), "what is timed").always().common(),
         beside: Beside = Field::new(Kind::Word(Beside::names), Some("all"), "what runs meanwhile on the same ranks")
             .always()

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::activity;
 use super::alongside::Alongside;
-use super::fields::{Activity, Fields};
+use super::fields::{Activity, InterferenceFields};
 
 /// A sample lasts at least so long, alone and beside another activity: several units of that are then within it, whatever
 /// part of a unit it began in.
@@ -27,7 +27,11 @@ struct Pair {
 ///
 /// # Errors
 /// What could not be had.
-pub(super) fn prepare(case: &Case, fields: &Fields, context: &mut RankContext) -> Result<Box<dyn Prepared>, Failure> {
+pub(super) fn prepare(
+    case: &Case,
+    fields: &InterferenceFields,
+    context: &mut RankContext,
+) -> Result<Box<dyn Prepared>, Failure> {
     let beside = match fields.beside.activity() {
         Some(activity) => {
             // Its operations are those of another thread: the status page shows what is timed.

@@ -75,7 +75,6 @@ pub(super) mod tests {
     /// A line of a pair whose trials took these times, with the fields of a case.
     pub(in super::super) fn line(activity: &str, beside: &str, more: &[(&str, &str)], medians: &[f64]) -> CaseLine {
         let fields = [&[("activity", activity), ("beside", beside)], more].concat();
-        let fields: Vec<_> = fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         let case = record::plan::from_flags(&super::super::about::ABOUT, &fields, &[]).unwrap().cases.remove(0);
         CaseLine {
             trial_round: (0..medians.len() as u32).collect(),

@@ -25,7 +25,7 @@ pub(super) enum Order {
 }
 
 /// What it is answered.
-pub(super) enum Answer {
+pub(super) enum ServedAnswer {
     /// The activity can run, or has fresh inputs.
     Ready,
     /// The first unit is complete.
@@ -62,18 +62,18 @@ pub(super) fn serve(
     context: RankContext,
     going: &AtomicBool,
     inbox: &Receiver<Order>,
-    outbox: &Sender<Answer>,
+    outbox: &Sender<ServedAnswer>,
 ) {
     place(&context, threads);
     let mut steady = match Steady::new(activity, case, context) {
         Ok(steady) => steady,
         Err(failure) => {
             // Nobody waits for it any more where this cannot be sent.
-            let _ = outbox.send(Answer::Failed(failure));
+            let _ = outbox.send(ServedAnswer::Failed(failure));
             return;
         }
     };
-    if outbox.send(Answer::Ready).is_err() {
+    if outbox.send(ServedAnswer::Ready).is_err() {
         return;
     }
     while let Ok(order) = inbox.recv() {
@@ -81,11 +81,11 @@ pub(super) fn serve(
             Order::Run => steady.run(going, outbox),
             Order::Refill => {
                 steady.refill();
-                Ok(Answer::Ready)
+                Ok(ServedAnswer::Ready)
             }
-            Order::Check => steady.check().map(Answer::Checked),
+            Order::Check => steady.check().map(ServedAnswer::Checked),
         };
-        if outbox.send(answer.unwrap_or_else(Answer::Failed)).is_err() {
+        if outbox.send(answer.unwrap_or_else(ServedAnswer::Failed)).is_err() {
             return;
         }
     }
@@ -118,7 +118,7 @@ impl Steady {
         Ok(Self { prepared, word, context, max_calls, calls: 0 })
     }
 
-    fn run(&mut self, going: &AtomicBool, outbox: &Sender<Answer>) -> Result<Answer, Failure> {
+    fn run(&mut self, going: &AtomicBool, outbox: &Sender<ServedAnswer>) -> Result<ServedAnswer, Failure> {
         let clock = Clock::default();
         let (begin, mut units, mut next) = (clock.now_ns(), 0, 1);
         while next > 0 {
@@ -127,13 +127,13 @@ impl Steady {
             }
             self.prepared.drain(&mut *self.context.comm)?;
             if units == 0 {
-                let _ = outbox.send(Answer::Running);
+                let _ = outbox.send(ServedAnswer::Running);
             }
             units += next;
             let each_ns = (clock.now_ns() - begin) / units;
             next = self.next(going.load(Ordering::Acquire), each_ns)?;
         }
-        Ok(Answer::Ended { units, ns: clock.now_ns() - begin })
+        Ok(ServedAnswer::Ended { units, ns: clock.now_ns() - begin })
     }
 
     fn unit(&mut self) -> Result<(), Failure> {

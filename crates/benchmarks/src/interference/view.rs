@@ -16,40 +16,40 @@ use super::relations::{activity, beside};
 pub(super) struct InterferenceView;
 
 /// A pair: what is timed, and what runs beside it.
-type Key = (Activity, Activity);
+type ActivityPair = (Activity, Activity);
 
 /// A pair's slowdown, of the sizes where it is largest.
 #[derive(Clone, Copy)]
-struct Cell<'a> {
+struct PairCell<'a> {
     slowdown: Estimate,
     case: &'a CaseLine,
 }
 
 /// The pairs of cases that have everything in common but the pair and its sizes.
-struct Family<'a> {
+struct PairFamily<'a> {
     /// `2 ranks over shm`.
     among: String,
     /// Everything else, for below a title.
     rest: String,
-    cells: Vec<(Key, Cell<'a>)>,
+    cells: Vec<(ActivityPair, PairCell<'a>)>,
 }
 
-impl Family<'_> {
-    fn of(&self, key: Key) -> Option<Cell<'_>> {
+impl PairFamily<'_> {
+    fn of(&self, key: ActivityPair) -> Option<PairCell<'_>> {
         self.cells.iter().find(|(own, _)| *own == key).map(|(_, cell)| *cell)
     }
 
     /// The pair that slows most; where there are intervals, of those that lie above 1.
-    fn worst(&self) -> Option<(Key, Cell<'_>)> {
+    fn worst(&self) -> Option<(ActivityPair, PairCell<'_>)> {
         let has_intervals = self.cells.iter().any(|(_, cell)| cell.slowdown.known);
-        let counts = |cell: &Cell| if has_intervals { cell.slowdown.exceeds(1.0) } else { cell.slowdown.mid > 1.0 };
+        let counts = |cell: &PairCell| if has_intervals { cell.slowdown.exceeds(1.0) } else { cell.slowdown.mid > 1.0 };
         let counted = self.cells.iter().filter(|(_, cell)| counts(cell));
         counted.max_by(|a, b| a.1.slowdown.mid.total_cmp(&b.1.slowdown.mid)).map(|(key, cell)| (*key, *cell))
     }
 }
 
-fn families<'a>(section: &'a Operation<'a>) -> Vec<Family<'a>> {
-    let mut found: BTreeMap<(String, String), Family> = BTreeMap::new();
+fn families<'a>(section: &'a Operation<'a>) -> Vec<PairFamily<'a>> {
+    let mut found: BTreeMap<(String, String), PairFamily> = BTreeMap::new();
     for case in section.points().map(|point: &Measured| point.case) {
         let pair = activity(case).zip(beside(case).and_then(Beside::activity));
         let (Some(key), Some(slowdown)) = (pair, SLOWDOWN.of(case)) else { continue };
@@ -60,8 +60,8 @@ fn families<'a>(section: &'a Operation<'a>) -> Vec<Family<'a>> {
         let rest = case.parameters.iter().filter(|(name, _)| !own(name));
         let rest = rest.map(|(name, value)| format!("{name} {}", plain(value))).collect::<Vec<_>>().join(", ");
         let family = found.entry((among.clone(), rest.clone()));
-        let family = family.or_insert_with(|| Family { among, rest, cells: Vec::new() });
-        let cell = Cell { slowdown, case };
+        let family = family.or_insert_with(|| PairFamily { among, rest, cells: Vec::new() });
+        let cell = PairCell { slowdown, case };
         match family.cells.iter_mut().find(|(own, _)| *own == key) {
             Some((_, known)) if known.slowdown.mid < slowdown.mid => *known = cell,
             Some(_) => {}
@@ -72,12 +72,12 @@ fn families<'a>(section: &'a Operation<'a>) -> Vec<Family<'a>> {
 }
 
 /// `1.80x as long while a collective runs (1.60x to 2.00x)`.
-fn said((_, other): Key, cell: &Cell) -> String {
+fn said((_, other): ActivityPair, cell: &PairCell) -> String {
     format!("{} as long while {} runs{}", factor(cell.slowdown.mid), other.words(), cell.slowdown.range(factor))
 }
 
 /// What can be done about a pair.
-fn advice((own, other): Key, case: &CaseLine) -> &'static str {
+fn advice((own, other): ActivityPair, case: &CaseLine) -> &'static str {
     let moves = |of: Activity| matches!(of, Activity::Collective | Activity::Second | Activity::HostCopy);
     match () {
         () if case.caveats.contains(&Caveat::Oversubscribed) => {
@@ -95,7 +95,7 @@ fn advice((own, other): Key, case: &CaseLine) -> &'static str {
 const NONE_IS_SLOWER: &str = "no activity is slower with another by its whole interval";
 const NONE_AT_A_LOOK: &str = "no activity is slower with another, as far as a first look can tell";
 
-fn sentence(section: &str, family: &Family) -> Option<String> {
+fn sentence(section: &str, family: &PairFamily) -> Option<String> {
     let pairs = family.cells.len();
     let largest = family.cells.iter().max_by(|a, b| a.1.slowdown.mid.total_cmp(&b.1.slowdown.mid))?;
     let Some((key, worst)) = family.worst() else {
@@ -124,8 +124,8 @@ fn sentence(section: &str, family: &Family) -> Option<String> {
 }
 
 /// How many pairs are slower, and how many are certainly not by much.
-fn overview(section: &str, family: &Family) -> Option<String> {
-    let known: Vec<&Cell> = family.cells.iter().map(|(_, cell)| cell).filter(|cell| cell.slowdown.known).collect();
+fn overview(section: &str, family: &PairFamily) -> Option<String> {
+    let known: Vec<&PairCell> = family.cells.iter().map(|(_, cell)| cell).filter(|cell| cell.slowdown.known).collect();
     let slower = known.iter().filter(|cell| cell.slowdown.exceeds(1.0)).count();
     let same = known.iter().filter(|cell| cell.slowdown.is_below(1.05)).count();
     (known.len() > 2).then(|| {
@@ -137,7 +137,7 @@ fn overview(section: &str, family: &Family) -> Option<String> {
     })
 }
 
-fn heatmap(section: &Operation, family: &Family) -> Option<NamedChart> {
+fn heatmap(section: &Operation, family: &PairFamily) -> Option<NamedChart> {
     if family.cells.len() < 2 {
         return None;
     }
@@ -182,7 +182,7 @@ impl View for InterferenceView {
     fn findings(&self, section: &Operation) -> Option<Vec<Finding>> {
         let families = families(section);
         let name = &section.name;
-        let of = |family: &Family| [sentence(name, family), overview(name, family)];
+        let of = |family: &PairFamily| [sentence(name, family), overview(name, family)];
         Some(families.iter().flat_map(of).flatten().map(Finding::new).collect())
     }
 }

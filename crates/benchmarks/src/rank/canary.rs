@@ -84,7 +84,7 @@ impl Pings {
         let place = here.iter().position(|slot| std::ptr::eq(*slot, own))?;
         let (leads, neighbour) = (place % 2 == 0, place ^ 1);
         let neighbour = here.get(neighbour)?;
-        let words = Words {
+        let words = TwoWords {
             own: own.ping(),
             other: neighbour.ping(),
             clock,
@@ -96,7 +96,7 @@ impl Pings {
 }
 
 /// Two words that follow each other.
-struct Words<'a> {
+struct TwoWords<'a> {
     own: &'a AtomicU64,
     other: &'a AtomicU64,
     clock: &'a Clock,
@@ -104,7 +104,7 @@ struct Words<'a> {
     base: u64,
 }
 
-impl Words<'_> {
+impl TwoWords<'_> {
     /// Nanoseconds of a trip in each burst; None where the other side did not answer in time.
     fn pass(&self, leads: bool, longest_ns: u64) -> Option<Vec<f64>> {
         let end = self.clock.now_ns() + longest_ns;

@@ -71,10 +71,7 @@ fn choices_of_nccl_multiply_and_each_has_its_world() {
 
 #[test]
 fn choices_of_nccl_are_flags_have_one_spelling_and_are_absent_otherwise() {
-    let flags = |fields: &[(&str, &str)]| {
-        let fields: Vec<_> = fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        record::plan::from_flags(benchmarks::abouts()[0], &fields, &[]).unwrap().cases
-    };
+    let flags = |fields: &[(&str, &str)]| record::plan::from_flags(benchmarks::abouts()[0], fields, &[]).unwrap().cases;
     let two = flags(&[("backend", "nccl"), ("nccl-algo", "Ring,allreduce:tree"), ("nccl-proto", "simple")]);
     assert_eq!(choices(&two), [["Ring", "Simple"], ["AllReduce:Tree", "Simple"]]);
     assert_eq!(choices(&flags(&[("backend", "nccl"), ("nccl_algo", "ring,RING")])), [["Ring", ""]], "one case");

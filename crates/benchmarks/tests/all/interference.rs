@@ -21,7 +21,6 @@ fn cases(flags: &[(&str, &str)]) -> Vec<Case> {
         ("read_bytes", "64KiB"),
     ];
     let flags = [&small[..], flags].concat();
-    let flags: Vec<_> = flags.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
     let about = benchmarks::benchmark("interference").unwrap().about();
     let mut plan = record::plan::from_flags(about, &flags, &[]).unwrap();
     benchmarks::complete(&mut plan);

@@ -11,9 +11,8 @@ use crate::watched::{Watch, Watched};
 use crate::worlds::Wrapped;
 
 fn cases(flags: &[(&str, &str)]) -> Vec<Case> {
-    let flags: Vec<_> = flags.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
     let about = benchmarks::benchmark("startup").unwrap().about();
-    let mut plan = record::plan::from_flags(about, &flags, &[]).unwrap();
+    let mut plan = record::plan::from_flags(about, flags, &[]).unwrap();
     benchmarks::complete(&mut plan);
     plan.cases
 }
@@ -114,7 +113,6 @@ fn each_warm_sample_has_its_own_communicator() {
 #[test]
 fn cold_cases_have_new_ranks_in_each_trial_and_their_joining_is_timed() {
     let flags = [("start", "cold"), ("trials", "3"), ("spacing", "0s"), ("bytes", "4KiB")];
-    let flags: Vec<_> = flags.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
     let about = benchmarks::benchmark("startup").unwrap().about();
     let mut plan = record::plan::from_flags(about, &flags, &[]).unwrap();
     benchmarks::complete(&mut plan);

@@ -8,6 +8,7 @@ use std::time::Duration;
 use benchmarks::{Joining, RankContext, RankWork};
 use comm::{Abort, Bootstrap, Call, Communicator, Observed, Options, Shape, Ticket, Wait};
 use device::{Queue, Region};
+use engine::cores::run_on;
 use measure::{CaseRun, Clocks, Command, RankSide, Reply, Round, Settings, Trial, Verdict, VerdictKind, World};
 use record::{Case, CaseLine};
 use terms::Space;
@@ -83,8 +84,9 @@ impl Wrapped {
             let wrap = wrap.clone();
             world.threads.push(std::thread::spawn(move || {
                 let rank = bootstrap.place().rank;
+                let cores = measure::machine::allowed_cpus();
                 if !oversubscribed {
-                    pin(rank);
+                    run_on(&[cores[rank as usize % cores.len()]]);
                 }
                 let options = Options { oversubscribed, ..Options::default() };
                 let (comm, abort) = comm::open(backend, &mut bootstrap, &options).expect("the backend opens");
@@ -92,7 +94,6 @@ impl Wrapped {
                 let clock = comm.clock();
                 let hook = Arc::new(Hook::new(rank, clock.clone(), Arc::new(OwnSlot::default())));
                 let comm = Box::new(Observed::new(comm, hook.clone()));
-                let cores = measure::machine::allowed_cpus();
                 let context = RankContext {
                     rank,
                     ranks,
@@ -130,20 +131,6 @@ impl Wrapped {
         let line = measure::case_line(&run, about);
         (run.trials.remove(0), line)
     }
-}
-
-/// This thread runs on the core of its rank from now on.
-fn pin(rank: u32) {
-    let cores = measure::machine::allowed_cpus();
-    let core = cores[rank as usize % cores.len()] as usize;
-    // SAFETY: `cpu_set_t` is plain data, for which all zeros are valid; `core` is below its size, because the kernel
-    // named it in such a set; pointer and size describe it.
-    let pinned = unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        libc::CPU_SET(core, &mut set);
-        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set)
-    };
-    assert_eq!(pinned, 0, "core {core}");
 }
 
 impl World for Wrapped {

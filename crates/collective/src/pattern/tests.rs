@@ -83,10 +83,10 @@ fn results_are_what_all_inputs_make() {
 
 /// Repeats the operation on real elements of the type, rounding after every addition, and compares with the table.
 fn repeat_in_place(pattern: &Pattern, calls: u64) -> bool {
-    let tables: Vec<Table> = (0..pattern.ranks).map(|rank| pattern.inputs(rank)).collect();
+    let tables: Vec<PeriodTable> = (0..pattern.ranks).map(|rank| pattern.inputs(rank)).collect();
     let expected = pattern.reduced(&pattern.once(), calls, 0);
     (0..64).all(|i| {
-        let read = |table: &Table| decode(pattern.dtype, table.read(i));
+        let read = |table: &PeriodTable| decode(pattern.dtype, table.read(i));
         let mut values: Vec<f64> = tables.iter().map(read).collect();
         for _ in 0..calls {
             let mut sum = 0.0;

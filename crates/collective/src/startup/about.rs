@@ -9,13 +9,13 @@ use terms::{FieldError, Named};
 use super::StartupBenchmark;
 use super::call::{BYTES, OP, used_bytes};
 use super::declared::METRICS;
-use super::fields::{Fields, Stage, Start};
+use super::fields::{Stage, Start, StartupFields};
 
 /// The table entry.
 pub(super) static ABOUT: About = About {
     name: "startup",
     doc: "start-up: joining, the first call, each further communicator",
-    fields: &[Fields::fields, Execution::fields, World::fields, comm::fields, Sampling::fields],
+    fields: &[StartupFields::fields, Execution::fields, World::fields, comm::fields, Sampling::fields],
     metrics: METRICS,
     check,
     command: Some(Command {
@@ -45,7 +45,7 @@ pub(super) fn check(case: &mut Case) -> Result<(), FieldError> {
         let message = "a simulated backend models operations, not how ranks join";
         return Err(problem("backend", message, "use another backend, for example `shm`"));
     }
-    let fields = Fields::of(case)?;
+    let fields = StartupFields::of(case)?;
     check_fields(&fields)?;
     contract::fields::check(case, &StartupBenchmark)?;
     runtime::check(case, &[], native)?;
@@ -71,8 +71,8 @@ pub(super) fn check(case: &mut Case) -> Result<(), FieldError> {
 }
 
 /// Refuses what means nothing in the stage.
-fn check_fields(fields: &Fields) -> Result<(), FieldError> {
-    let Fields { stage, start, .. } = *fields;
+fn check_fields(fields: &StartupFields) -> Result<(), FieldError> {
+    let StartupFields { stage, start, .. } = *fields;
     if stage == Stage::LaterCall && start == Start::Cold {
         let message =
             "a later call runs in processes that have made such calls before: it does not support `start: cold`";
@@ -92,7 +92,7 @@ fn check_fields(fields: &Fields) -> Result<(), FieldError> {
 }
 
 /// Writes down what the case leaves open. Sizes that do not divide round down, visibly; zero elements are skipped.
-fn settle(case: &mut Case, fields: &Fields) {
+fn settle(case: &mut Case, fields: &StartupFields) {
     if !fields.stage.is_call() {
         return;
     }
@@ -129,8 +129,7 @@ mod tests {
     use super::*;
 
     fn cases(fields: &[(&str, &str)]) -> Result<Vec<Case>, String> {
-        let fields: Vec<_> = fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        let mut plan = record::plan::from_flags(&ABOUT, &fields, &[]).map_err(|errors| errors.to_string())?;
+        let mut plan = record::plan::from_flags(&ABOUT, fields, &[]).map_err(|errors| errors.to_string())?;
         complete(&mut plan);
         Ok(plan.cases)
     }
@@ -164,8 +163,7 @@ mod tests {
 
     #[test]
     fn a_plan_that_is_read_again_has_the_same_cases() {
-        let fields: Vec<(String, String)> = vec![("bytes".to_owned(), "1000".to_owned())];
-        let mut plan = record::plan::from_flags(&ABOUT, &fields, &[]).unwrap();
+        let mut plan = record::plan::from_flags(&ABOUT, &[("bytes", "1000")], &[]).unwrap();
         complete(&mut plan);
         let before = plan.cases.clone();
         complete(&mut plan);

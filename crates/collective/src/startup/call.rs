@@ -3,7 +3,7 @@
 use comm::blocks;
 use terms::{BufferKind, Collective, Direction, Dtype, Reduce, Space};
 
-use super::fields::Fields;
+use super::fields::StartupFields;
 use crate::data::Data;
 use crate::parameters::{Parameters, Together};
 
@@ -18,7 +18,7 @@ pub(super) fn used_bytes(op: Collective, requested: u64, ranks: u32) -> u64 {
 }
 
 /// The call of a case: that of its stage, or the one that shows that what was opened can communicate.
-pub(super) fn call_of(fields: &Fields, on_gpus: bool) -> Parameters {
+pub(super) fn call_of(fields: &StartupFields, on_gpus: bool) -> Parameters {
     let (op, bytes) = (fields.op.unwrap_or(OP), fields.bytes.unwrap_or(BYTES));
     Parameters {
         op,

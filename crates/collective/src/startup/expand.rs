@@ -7,7 +7,7 @@ use serde_json::Value;
 use terms::Named;
 
 use super::about::{ABOUT, check};
-use super::fields::{Fields, Stage, Start};
+use super::fields::{Stage, Start, StartupFields};
 
 /// Communicators that are open already, where a case names no number: from none to some tens of a job with several
 /// dimensions of parallelism.
@@ -25,7 +25,7 @@ pub(super) fn complete(plan: &mut Plan) {
 
 /// The cases that one stands for, and the later call that a first one is compared with.
 fn each(case: &Case) -> Vec<Case> {
-    let Ok(fields) = Fields::of(case) else { return vec![case.clone()] };
+    let Ok(fields) = StartupFields::of(case) else { return vec![case.clone()] };
     let stages = match fields.stage {
         Stage::All => Stage::EACH.to_vec(),
         Stage::FirstCall => vec![Stage::FirstCall, Stage::LaterCall],
@@ -41,7 +41,7 @@ fn each(case: &Case) -> Vec<Case> {
 }
 
 /// A later call is warm, and is compared with first ones of both kinds.
-fn starts(stage: Stage, fields: &Fields) -> Vec<Start> {
+fn starts(stage: Stage, fields: &StartupFields) -> Vec<Start> {
     match (stage, fields.start) {
         (Stage::LaterCall, Start::Cold) if fields.stage == Stage::All => Vec::new(),
         (Stage::LaterCall, _) => vec![Start::Warm],
@@ -50,7 +50,7 @@ fn starts(stage: Stage, fields: &Fields) -> Vec<Start> {
     }
 }
 
-fn of_stage(case: &Case, fields: &Fields, stage: Stage, start: Start) -> Vec<Case> {
+fn of_stage(case: &Case, fields: &StartupFields, stage: Stage, start: Start) -> Vec<Case> {
     let mut base = case.clone();
     base.parameters.insert("stage", Value::from(stage.name()));
     base.parameters.insert("start", Value::from(start.name()));

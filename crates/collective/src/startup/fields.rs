@@ -50,7 +50,7 @@ fn ops() -> Vec<&'static str> {
 
 record::fields! {
     /// What a case is.
-    pub(super) struct Fields {
+    pub(super) struct StartupFields {
         stage: Stage = Field::new(Kind::Word(Stage::names), Some("all"), "the stage of start-up").always().common(),
         start: Start = Field::new(
             Kind::Word(Start::names),

@@ -14,7 +14,7 @@ use crate::prepared;
 const OPENED_NS: &str = "opened_ns";
 
 /// The joining of this rank's process, which is over; and the communicator that came of it.
-struct Joined {
+struct JoinedProcess {
     joining: Joining,
     collective: Box<dyn Prepared>,
 }
@@ -22,10 +22,10 @@ struct Joined {
 /// Prepares the call that shows that ranks can communicate. Collective.
 pub(super) fn joined(call: Parameters, context: &mut RankContext) -> Result<Box<dyn Prepared>, Failure> {
     let joining = context.joining;
-    Ok(Box::new(Joined { joining, collective: prepared::prepare(call, context)? }))
+    Ok(Box::new(JoinedProcess { joining, collective: prepared::prepare(call, context)? }))
 }
 
-impl Prepared for Joined {
+impl Prepared for JoinedProcess {
     /// Ranks have joined before there was a case.
     fn run(&mut self, _comm: &mut dyn Communicator) -> Result<(), Failure> {
         Ok(())

@@ -8,7 +8,7 @@ use super::declared::{COLD_OVER_WARM, FIRST_OVER_LATER, GROWTH, LATER_S, Ratio};
 use super::fields::{Stage, Start};
 
 /// The lines of a run that others are compared with.
-pub(super) struct Compared<'a> {
+pub(super) struct StartupBaselines<'a> {
     later: Firsts<'a>,
     warm: Firsts<'a>,
     /// With the fewest communicators open.
@@ -32,7 +32,7 @@ pub(super) fn open(line: &CaseLine) -> u64 {
     line.parameters.get("communicators").and_then(Value::as_u64).unwrap_or(0)
 }
 
-impl<'a> Compared<'a> {
+impl<'a> StartupBaselines<'a> {
     pub(super) fn from_lines(all: &[&'a CaseLine]) -> Self {
         let of = |wanted: Stage| all.iter().copied().filter(move |line| stage(line) == Some(wanted));
         let mut communicators: Vec<&CaseLine> = of(Stage::Communicator).collect();
@@ -111,7 +111,7 @@ mod tests {
             call("later_call", "warm", 4096, 7.0),
         ];
         let all: Vec<&CaseLine> = lines.iter().collect();
-        let compared = Compared::from_lines(&all);
+        let compared = StartupBaselines::from_lines(&all);
         let found = compared.of_line(&lines[0]);
         assert_eq!(found["first_over_later"], json!({"value": 15.0, "ci95": [15.0, 15.0]}));
         assert_eq!((&found["later_s"], &found["cold_over_warm"]["value"]), (&json!(2.0), &json!(5.0)));
@@ -128,7 +128,7 @@ mod tests {
         };
         let lines = [split(16, 2, 3.0), split(4, 2, 1.5), split(0, 2, 1.0), split(0, 4, 8.0)];
         let all: Vec<&CaseLine> = lines.iter().collect();
-        let compared = Compared::from_lines(&all);
+        let compared = StartupBaselines::from_lines(&all);
         let growth = |at: usize| compared.of_line(&lines[at]).get("growth").map(|growth| growth["value"].clone());
         assert_eq!([0, 1, 2, 3].map(growth), [Some(json!(3.0)), Some(json!(1.5)), None, None]);
     }

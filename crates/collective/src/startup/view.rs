@@ -217,8 +217,7 @@ mod tests {
 
     /// A case of these fields with this median of six trials, and metrics.
     fn line(fields: &[(&str, &str)], median: f64, metrics: Value) -> CaseLine {
-        let fields: Vec<_> = fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        let case = record::plan::from_flags(&ABOUT, &fields, &[]).unwrap().cases.remove(0);
+        let case = record::plan::from_flags(&ABOUT, fields, &[]).unwrap().cases.remove(0);
         let ci95 = Some([0.9 * median, 1.1 * median]);
         let mut line = CaseLine {
             trial_round: (0..6).collect(),

@@ -8,7 +8,7 @@ use std::ffi::{CStr, c_int, c_void};
 
 use terms::{Dtype, Reduce};
 
-use super::functions::Handle;
+use super::functions::MpiHandle;
 use super::library::Library;
 
 /// A binary interface.
@@ -36,17 +36,17 @@ impl Abi {
 /// What the calls need of an ABI.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Constants {
-    pub(super) world: Handle,
-    pub(super) comm_null: Handle,
-    pub(super) request_null: Handle,
+    pub(super) world: MpiHandle,
+    pub(super) comm_null: MpiHandle,
+    pub(super) request_null: MpiHandle,
     /// What a request is after its completion where coll/ucc of Open MPI 4.1 ran it. The standard wants the null one, which
     /// later versions give.
-    pub(super) request_empty: Option<Handle>,
-    pub(super) errors_return: Handle,
+    pub(super) request_empty: Option<MpiHandle>,
+    pub(super) errors_return: MpiHandle,
     /// In the order of [`TYPES`].
-    types: [Handle; TYPES.len()],
+    types: [MpiHandle; TYPES.len()],
     /// sum, prod, min, max.
-    operators: [Handle; 4],
+    operators: [MpiHandle; 4],
     pub(super) in_place: *const c_void,
     pub(super) status_ignore: *mut c_void,
     pub(super) undefined: c_int,
@@ -65,11 +65,11 @@ const TYPES: [&str; 9] =
 /// Types that a library may lack: elements of theirs are then refused.
 const OPTIONAL: &[&str] = &["int8_t", "uint32_t", "uint64_t"];
 /// In place of the handle of a type that a library lacks.
-const LACKING: Handle = 0;
+const LACKING: MpiHandle = 0;
 
 impl Constants {
     /// The datatype that elements of this type travel as.
-    pub(super) const fn datatype(&self, dtype: Dtype) -> Handle {
+    pub(super) const fn datatype(&self, dtype: Dtype) -> MpiHandle {
         self.types[match dtype {
             Dtype::U8 | Dtype::F8E4M3 | Dtype::F8E5M2 => 0,
             Dtype::F16 | Dtype::Bf16 => 1,
@@ -89,7 +89,7 @@ impl Constants {
     }
 
     /// The library's own operator; an average is a sum that is divided afterwards.
-    pub(super) const fn operator(&self, reduce: Reduce) -> Handle {
+    pub(super) const fn operator(&self, reduce: Reduce) -> MpiHandle {
         self.operators[match reduce {
             Reduce::Sum | Reduce::Avg => 0,
             Reduce::Prod => 1,
@@ -150,11 +150,11 @@ const MPICH: Constants = Constants {
 };
 
 fn open_mpi(library: &Library) -> Result<Constants, Vec<String>> {
-    open_mpi_by(|name| library.symbol(name).map(|symbol| symbol as Handle))
+    open_mpi_by(|name| library.symbol(name).map(|symbol| symbol as MpiHandle))
 }
 
 /// By the addresses of the library's data.
-fn open_mpi_by(find: impl Fn(&CStr) -> Option<Handle>) -> Result<Constants, Vec<String>> {
+fn open_mpi_by(find: impl Fn(&CStr) -> Option<MpiHandle>) -> Result<Constants, Vec<String>> {
     let mut missing = Vec::new();
     let known = |name: &str| {
         let terminated = format!("{name}\0");
@@ -223,7 +223,7 @@ mod tests {
             let Constants { world, comm_null, request_null, errors_return, types, operators, .. } = constants;
             let mut all = vec![world, comm_null, request_null, errors_return];
             all.extend(types.into_iter().chain(operators));
-            let distinct: std::collections::HashSet<Handle> = all.iter().copied().collect();
+            let distinct: std::collections::HashSet<MpiHandle> = all.iter().copied().collect();
             assert_eq!(distinct.len(), all.len(), "{all:x?}");
         }
     }
@@ -233,7 +233,7 @@ mod tests {
         let without = |lacking: &'static [&'static str]| {
             open_mpi_by(move |name| {
                 let name = name.to_str().unwrap();
-                (!lacking.contains(&name)).then_some(name.len() as Handle)
+                (!lacking.contains(&name)).then_some(name.len() as MpiHandle)
             })
         };
         let constants = without(&["ompi_mpi_uint32_t"]).unwrap();

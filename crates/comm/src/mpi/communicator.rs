@@ -8,7 +8,7 @@ use device::{Queue, Region, Slice};
 use terms::{Collective, Direction, Dtype, Reduce, Space};
 
 use super::MpiProgress;
-use super::functions::Handle;
+use super::functions::MpiHandle;
 use super::plan::{Planner, StepPlan};
 use super::session::Session;
 use crate::at_once::{admit, finished, host_region};
@@ -36,7 +36,7 @@ pub(super) struct Common {
 /// A communicator that MPI moves the data of.
 pub(super) struct MpiCommunicator {
     common: Common,
-    handle: Handle,
+    handle: MpiHandle,
     shape: Shape,
     /// Groups so far.
     next: u64,
@@ -86,7 +86,7 @@ struct InFlight {
     plan: StepPlan,
     /// Steps that were started.
     started: usize,
-    requests: Vec<Handle>,
+    requests: Vec<MpiHandle>,
 }
 
 impl MpiCommunicator {
@@ -94,7 +94,7 @@ impl MpiCommunicator {
     ///
     /// # Errors
     /// What the library says.
-    pub(super) fn new(common: Common, handle: Handle) -> Result<Self> {
+    pub(super) fn new(common: Common, handle: MpiHandle) -> Result<Self> {
         let (rank, size) = common.session.place(handle)?;
         let progress = match common.progress {
             MpiProgress::None => Progress::Caller,
@@ -237,7 +237,7 @@ impl MpiCommunicator {
 }
 
 impl InFlight {
-    fn advance(&mut self, session: &Session, comm: Handle) -> Result<bool> {
+    fn advance(&mut self, session: &Session, comm: MpiHandle) -> Result<bool> {
         loop {
             self.look(session)?;
             let Some((waits, step)) = self.plan.steps.get(self.started) else { return Ok(self.requests.is_empty()) };

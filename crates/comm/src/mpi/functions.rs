@@ -8,13 +8,13 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use super::library::Library;
 
 /// A communicator, datatype, operator, request or error handler.
-pub(super) type Handle = usize;
+pub(super) type MpiHandle = usize;
 type Buffer = *mut c_void;
-type Source = *const c_void;
+type SourceRank = *const c_void;
 type Ints = *const c_int;
 
 /// What `MPI_Op_create` takes: elements of both, their number, their type.
-pub(super) type UserFunction = extern "C" fn(*mut c_void, *mut c_void, *mut c_int, *mut Handle);
+pub(super) type UserFunction = extern "C" fn(*mut c_void, *mut c_void, *mut c_int, *mut MpiHandle);
 
 macro_rules! functions {
     ($($(#[$doc:meta])* $field:ident = $symbol:literal ($($argument:ty),*);)*) => {
@@ -54,41 +54,41 @@ functions! {
     init_thread = "MPI_Init_thread" (*mut c_int, *mut *mut *mut c_char, c_int, *mut c_int);
     finalize = "MPI_Finalize" ();
     error_string = "MPI_Error_string" (c_int, *mut c_char, *mut c_int);
-    comm_set_errhandler = "MPI_Comm_set_errhandler" (Handle, Handle);
-    comm_rank = "MPI_Comm_rank" (Handle, *mut c_int);
-    comm_size = "MPI_Comm_size" (Handle, *mut c_int);
-    comm_split = "MPI_Comm_split" (Handle, c_int, c_int, *mut Handle);
-    comm_free = "MPI_Comm_free" (*mut Handle);
-    op_create = "MPI_Op_create" (UserFunction, c_int, *mut Handle);
-    reduce_local = "MPI_Reduce_local" (Source, Buffer, c_int, Handle, Handle);
-    test = "MPI_Test" (*mut Handle, *mut c_int, Buffer);
-    barrier = "MPI_Barrier" (Handle);
-    bcast = "MPI_Bcast" (Buffer, c_int, Handle, c_int, Handle);
-    allreduce = "MPI_Allreduce" (Source, Buffer, c_int, Handle, Handle, Handle);
-    reduce = "MPI_Reduce" (Source, Buffer, c_int, Handle, Handle, c_int, Handle);
-    allgather = "MPI_Allgather" (Source, c_int, Handle, Buffer, c_int, Handle, Handle);
-    reduce_scatter_block = "MPI_Reduce_scatter_block" (Source, Buffer, c_int, Handle, Handle, Handle);
-    gather = "MPI_Gather" (Source, c_int, Handle, Buffer, c_int, Handle, c_int, Handle);
-    scatter = "MPI_Scatter" (Source, c_int, Handle, Buffer, c_int, Handle, c_int, Handle);
-    alltoall = "MPI_Alltoall" (Source, c_int, Handle, Buffer, c_int, Handle, Handle);
-    alltoallv = "MPI_Alltoallv" (Source, Ints, Ints, Handle, Buffer, Ints, Ints, Handle, Handle);
-    send = "MPI_Send" (Source, c_int, Handle, c_int, c_int, Handle);
-    recv = "MPI_Recv" (Buffer, c_int, Handle, c_int, c_int, Handle, Buffer);
-    sendrecv = "MPI_Sendrecv" (Source, c_int, Handle, c_int, c_int, Buffer, c_int, Handle, c_int, c_int, Handle, Buffer);
-    ibarrier = "MPI_Ibarrier" (Handle, *mut Handle);
-    ibcast = "MPI_Ibcast" (Buffer, c_int, Handle, c_int, Handle, *mut Handle);
-    iallreduce = "MPI_Iallreduce" (Source, Buffer, c_int, Handle, Handle, Handle, *mut Handle);
-    ireduce = "MPI_Ireduce" (Source, Buffer, c_int, Handle, Handle, c_int, Handle, *mut Handle);
-    iallgather = "MPI_Iallgather" (Source, c_int, Handle, Buffer, c_int, Handle, Handle, *mut Handle);
+    comm_set_errhandler = "MPI_Comm_set_errhandler" (MpiHandle, MpiHandle);
+    comm_rank = "MPI_Comm_rank" (MpiHandle, *mut c_int);
+    comm_size = "MPI_Comm_size" (MpiHandle, *mut c_int);
+    comm_split = "MPI_Comm_split" (MpiHandle, c_int, c_int, *mut MpiHandle);
+    comm_free = "MPI_Comm_free" (*mut MpiHandle);
+    op_create = "MPI_Op_create" (UserFunction, c_int, *mut MpiHandle);
+    reduce_local = "MPI_Reduce_local" (SourceRank, Buffer, c_int, MpiHandle, MpiHandle);
+    test = "MPI_Test" (*mut MpiHandle, *mut c_int, Buffer);
+    barrier = "MPI_Barrier" (MpiHandle);
+    bcast = "MPI_Bcast" (Buffer, c_int, MpiHandle, c_int, MpiHandle);
+    allreduce = "MPI_Allreduce" (SourceRank, Buffer, c_int, MpiHandle, MpiHandle, MpiHandle);
+    reduce = "MPI_Reduce" (SourceRank, Buffer, c_int, MpiHandle, MpiHandle, c_int, MpiHandle);
+    allgather = "MPI_Allgather" (SourceRank, c_int, MpiHandle, Buffer, c_int, MpiHandle, MpiHandle);
+    reduce_scatter_block = "MPI_Reduce_scatter_block" (SourceRank, Buffer, c_int, MpiHandle, MpiHandle, MpiHandle);
+    gather = "MPI_Gather" (SourceRank, c_int, MpiHandle, Buffer, c_int, MpiHandle, c_int, MpiHandle);
+    scatter = "MPI_Scatter" (SourceRank, c_int, MpiHandle, Buffer, c_int, MpiHandle, c_int, MpiHandle);
+    alltoall = "MPI_Alltoall" (SourceRank, c_int, MpiHandle, Buffer, c_int, MpiHandle, MpiHandle);
+    alltoallv = "MPI_Alltoallv" (SourceRank, Ints, Ints, MpiHandle, Buffer, Ints, Ints, MpiHandle, MpiHandle);
+    send = "MPI_Send" (SourceRank, c_int, MpiHandle, c_int, c_int, MpiHandle);
+    recv = "MPI_Recv" (Buffer, c_int, MpiHandle, c_int, c_int, MpiHandle, Buffer);
+    sendrecv = "MPI_Sendrecv" (SourceRank, c_int, MpiHandle, c_int, c_int, Buffer, c_int, MpiHandle, c_int, c_int, MpiHandle, Buffer);
+    ibarrier = "MPI_Ibarrier" (MpiHandle, *mut MpiHandle);
+    ibcast = "MPI_Ibcast" (Buffer, c_int, MpiHandle, c_int, MpiHandle, *mut MpiHandle);
+    iallreduce = "MPI_Iallreduce" (SourceRank, Buffer, c_int, MpiHandle, MpiHandle, MpiHandle, *mut MpiHandle);
+    ireduce = "MPI_Ireduce" (SourceRank, Buffer, c_int, MpiHandle, MpiHandle, c_int, MpiHandle, *mut MpiHandle);
+    iallgather = "MPI_Iallgather" (SourceRank, c_int, MpiHandle, Buffer, c_int, MpiHandle, MpiHandle, *mut MpiHandle);
     ireduce_scatter_block =
-        "MPI_Ireduce_scatter_block" (Source, Buffer, c_int, Handle, Handle, Handle, *mut Handle);
-    igather = "MPI_Igather" (Source, c_int, Handle, Buffer, c_int, Handle, c_int, Handle, *mut Handle);
-    iscatter = "MPI_Iscatter" (Source, c_int, Handle, Buffer, c_int, Handle, c_int, Handle, *mut Handle);
-    ialltoall = "MPI_Ialltoall" (Source, c_int, Handle, Buffer, c_int, Handle, Handle, *mut Handle);
+        "MPI_Ireduce_scatter_block" (SourceRank, Buffer, c_int, MpiHandle, MpiHandle, MpiHandle, *mut MpiHandle);
+    igather = "MPI_Igather" (SourceRank, c_int, MpiHandle, Buffer, c_int, MpiHandle, c_int, MpiHandle, *mut MpiHandle);
+    iscatter = "MPI_Iscatter" (SourceRank, c_int, MpiHandle, Buffer, c_int, MpiHandle, c_int, MpiHandle, *mut MpiHandle);
+    ialltoall = "MPI_Ialltoall" (SourceRank, c_int, MpiHandle, Buffer, c_int, MpiHandle, MpiHandle, *mut MpiHandle);
     ialltoallv =
-        "MPI_Ialltoallv" (Source, Ints, Ints, Handle, Buffer, Ints, Ints, Handle, Handle, *mut Handle);
-    isend = "MPI_Isend" (Source, c_int, Handle, c_int, c_int, Handle, *mut Handle);
-    irecv = "MPI_Irecv" (Buffer, c_int, Handle, c_int, c_int, Handle, *mut Handle);
+        "MPI_Ialltoallv" (SourceRank, Ints, Ints, MpiHandle, Buffer, Ints, Ints, MpiHandle, MpiHandle, *mut MpiHandle);
+    isend = "MPI_Isend" (SourceRank, c_int, MpiHandle, c_int, c_int, MpiHandle, *mut MpiHandle);
+    irecv = "MPI_Irecv" (Buffer, c_int, MpiHandle, c_int, c_int, MpiHandle, *mut MpiHandle);
 }
 
 /// The name as the loader wants it.

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::mpirun::{Mpirun, OPEN_MPI_RANK, PMI_RANK};
 use super::opened::{Facts, NAMES, Vendor};
-use super::settings::Settings;
+use super::settings::MpiSettings;
 use super::{ABOUT, facts};
 use crate::{Asked, Launch, Own, StartedBy, Tools};
 
@@ -61,7 +61,7 @@ pub(super) fn join(
     Ok(extras.as_environment())
 }
 
-fn settings(own: &Own) -> Result<Settings, String> {
+fn settings(own: &Own) -> Result<MpiSettings, String> {
     crate::own::read(ABOUT.name, own).map_err(|error| error.to_string())
 }
 
@@ -104,7 +104,7 @@ pub(super) struct Extras {
 }
 
 impl Extras {
-    pub(super) fn new(own: &Settings, facts: &Facts, wished: &[(String, String)]) -> Result<Self, String> {
+    pub(super) fn new(own: &MpiSettings, facts: &Facts, wished: &[(String, String)]) -> Result<Self, String> {
         let mut extras = Self::default();
         if facts.vendor == Vendor::Intel {
             // It would bind ranks again when they initialise it.
@@ -165,7 +165,7 @@ mod tests {
     use serde_json::{Value, json};
 
     fn extras(vendor: Vendor, own: Value, wished: &[(String, String)]) -> Result<Extras, String> {
-        let own: Settings = serde_json::from_value(own).unwrap();
+        let own: MpiSettings = serde_json::from_value(own).unwrap();
         let facts =
             Facts { vendor, number: "1.0".to_owned(), abi: String::new(), path: "/no/lib/libmpi.so".to_owned() };
         Extras::new(&own, &facts, wished)

@@ -9,14 +9,14 @@ use std::ffi::{c_int, c_void};
 use terms::{Collective, Direction, Reduce};
 
 use super::session::Session;
-use super::step::{Kind, Part, Step, Uneven};
+use super::step::{DatatypeCount, ExchangeSide, MpiStep, Uneven};
 use crate::{Call, Shape};
 
 /// A call's steps, with what they need in addition to its buffers.
 #[derive(Debug, Default)]
 pub(super) struct StepPlan {
     /// Whether the step waits for all before it, and the step.
-    pub(super) steps: Vec<(bool, Step)>,
+    pub(super) steps: Vec<(bool, MpiStep)>,
     /// Words, so that it is aligned for any element.
     scratch: Vec<u64>,
 }
@@ -36,12 +36,12 @@ pub(super) struct Planner<'a> {
 }
 
 /// A valid call, in the terms of its steps.
-struct Parts {
+struct CallParts {
     input: *mut u8,
     output: *mut u8,
     in_place: bool,
     element: usize,
-    kind: Kind,
+    kind: DatatypeCount,
     rank: usize,
     ranks: usize,
     root: usize,
@@ -59,7 +59,7 @@ impl Planner<'_> {
         }
         let block = count / parts.ranks;
         match call.op {
-            Collective::Barrier => plan.add(Step::Barrier),
+            Collective::Barrier => plan.add(MpiStep::Barrier),
             Collective::AllReduce | Collective::Reduce | Collective::Broadcast => {
                 self.element_wise(call, &parts, count, plan);
             }
@@ -74,20 +74,20 @@ impl Planner<'_> {
             let (at, by) = (parts.output, self.shape.size);
             let count = if call.op == Collective::ReduceScatter { block } else { count };
             if gets {
-                plan.then(Step::Divide { at, count, dtype: call.dtype, by });
+                plan.then(MpiStep::Divide { at, count, dtype: call.dtype, by });
             }
         }
     }
 
-    fn parts(&self, call: &Call) -> Parts {
+    fn parts(&self, call: &Call) -> CallParts {
         let library = &self.session.library;
         let (operator, _) = self.session.operator(call.dtype, call.reduce);
-        Parts {
+        CallParts {
             input: call.input.address() as *mut u8,
             output: call.output.address() as *mut u8,
             in_place: call.is_in_place(),
             element: call.dtype.bytes() as usize,
-            kind: Kind { datatype: library.constants.datatype(call.dtype), operator },
+            kind: DatatypeCount { datatype: library.constants.datatype(call.dtype), operator },
             rank: self.shape.rank as usize,
             ranks: self.shape.size as usize,
             root: call.peer as usize,
@@ -100,11 +100,11 @@ impl Planner<'_> {
     }
 
     /// Operations that treat each element alike: in pieces of what an `int` counts.
-    fn element_wise(&self, call: &Call, parts: &Parts, count: usize, plan: &mut StepPlan) {
-        let Parts { input, output, kind, in_place, is_root, .. } = *parts;
+    fn element_wise(&self, call: &Call, parts: &CallParts, count: usize, plan: &mut StepPlan) {
+        let CallParts { input, output, kind, in_place, is_root, .. } = *parts;
         let root = parts.root as c_int;
         if call.op == Collective::Broadcast && is_root && !in_place {
-            plan.add(Step::Copy { from: input, to: output, bytes: count * parts.element });
+            plan.add(MpiStep::Copy { from: input, to: output, bytes: count * parts.element });
         }
         let staged = (call.op == Collective::Reduce && in_place && is_root)
             .then(|| self.staged(parts, parts.root, input, count, plan))
@@ -114,7 +114,7 @@ impl Planner<'_> {
             plan.add(match call.op {
                 Collective::AllReduce => {
                     let from = if in_place { self.in_place() } else { from };
-                    Step::Allreduce { from, to, count, kind }
+                    MpiStep::Allreduce { from, to, count, kind }
                 }
                 Collective::Reduce => {
                     let from = if in_place && is_root {
@@ -123,60 +123,67 @@ impl Planner<'_> {
                         from
                     };
                     let to = if is_root { to } else { std::ptr::null_mut() };
-                    Step::Reduce { from, to, count, kind, root }
+                    MpiStep::Reduce { from, to, count, kind, root }
                 }
-                _ => Step::Bcast { data: if is_root { from.cast_mut() } else { to }, count, kind, root },
+                _ => MpiStep::Bcast { data: if is_root { from.cast_mut() } else { to }, count, kind, root },
             });
         }
     }
 
     /// A copy of what the root gives, where the library cannot reduce in place.
-    fn staged(&self, parts: &Parts, root: usize, from: *mut u8, count: usize, plan: &mut StepPlan) -> Option<*mut u8> {
+    fn staged(
+        &self,
+        parts: &CallParts,
+        root: usize,
+        from: *mut u8,
+        count: usize,
+        plan: &mut StepPlan,
+    ) -> Option<*mut u8> {
         if self.session.reduces_in_place(root) {
             return None;
         }
         let bytes = count * parts.element;
         let to = plan.scratch(bytes);
-        plan.add(Step::Copy { from, to, bytes });
+        plan.add(MpiStep::Copy { from, to, bytes });
         Some(to)
     }
 
     /// Operations on one block a rank that fits an `int`.
-    fn blocks(&self, op: Collective, parts: &Parts, block: usize, plan: &mut StepPlan) {
-        let Parts { kind, in_place, is_root, .. } = *parts;
+    fn blocks(&self, op: Collective, parts: &CallParts, block: usize, plan: &mut StepPlan) {
+        let CallParts { kind, in_place, is_root, .. } = *parts;
         let (root, count) = (parts.root as c_int, block as c_int);
         let (input, output) = (parts.input.cast_const().cast(), parts.output.cast());
         let (from, null) = (if in_place { self.in_place() } else { input }, std::ptr::null_mut());
         match op {
-            Collective::AllGather => plan.add(Step::Allgather { from, to: output, count, kind }),
-            Collective::AllToAll => plan.add(Step::Alltoall { from, to: output, count, kind }),
+            Collective::AllGather => plan.add(MpiStep::Allgather { from, to: output, count, kind }),
+            Collective::AllToAll => plan.add(MpiStep::Alltoall { from, to: output, count, kind }),
             Collective::Gather => {
                 let to = if is_root { output } else { null };
-                plan.add(Step::Gather { from: if is_root { from } else { input }, to, count, kind, root });
+                plan.add(MpiStep::Gather { from: if is_root { from } else { input }, to, count, kind, root });
             }
             Collective::Scatter => {
                 let to = if in_place && is_root { self.in_place().cast_mut() } else { output };
                 let from = if is_root { input } else { null.cast_const() };
-                plan.add(Step::Scatter { from, to, count, kind, root });
+                plan.add(MpiStep::Scatter { from, to, count, kind, root });
             }
             Collective::ReduceScatter if in_place => {
                 // MPI's own form in place takes the result for block 0, whatever the rank: not our layout.
                 let bytes = block * parts.element;
                 let to = plan.scratch(bytes);
-                plan.add(Step::ReduceScatter { from: input, to: to.cast(), count, kind });
-                plan.then(Step::Copy { from: to, to: parts.output, bytes });
+                plan.add(MpiStep::ReduceScatter { from: input, to: to.cast(), count, kind });
+                plan.then(MpiStep::Copy { from: to, to: parts.output, bytes });
             }
-            _ => plan.add(Step::ReduceScatter { from: input, to: output, count, kind }),
+            _ => plan.add(MpiStep::ReduceScatter { from: input, to: output, count, kind }),
         }
     }
 
     /// Operations on one block a rank that is beyond an `int`: as broadcasts, reductions and messages, in pieces.
-    fn pieces_of_blocks(&self, op: Collective, parts: &Parts, block: usize, plan: &mut StepPlan) {
-        let Parts { input, output, kind, in_place, is_root, rank, ranks, root, .. } = *parts;
+    fn pieces_of_blocks(&self, op: Collective, parts: &CallParts, block: usize, plan: &mut StepPlan) {
+        let CallParts { input, output, kind, in_place, is_root, rank, ranks, root, .. } = *parts;
         let bytes = block * parts.element;
         let own = |plan: &mut StepPlan, from: *mut u8, to: *mut u8| {
             if !in_place {
-                plan.add(Step::Copy { from, to, bytes });
+                plan.add(MpiStep::Copy { from, to, bytes });
             }
         };
         match op {
@@ -185,7 +192,7 @@ impl Planner<'_> {
                 for from in 0..ranks {
                     for (at, count) in pieces(block, self.largest) {
                         let data = parts.at(output, from * block + at);
-                        plan.add(Step::Bcast { data, count, kind, root: from as c_int });
+                        plan.add(MpiStep::Bcast { data, count, kind, root: from as c_int });
                     }
                 }
             }
@@ -198,7 +205,7 @@ impl Planner<'_> {
                         let copied = || own.map_or(self.in_place(), |own| parts.at(own, at));
                         let from = if mine && in_place { copied() } else { from };
                         let into = if mine { parts.at(output, at) } else { std::ptr::null_mut() };
-                        plan.add(Step::Reduce { from, to: into, count, kind, root: to as c_int });
+                        plan.add(MpiStep::Reduce { from, to: into, count, kind, root: to as c_int });
                     }
                 }
             }
@@ -220,7 +227,7 @@ impl Planner<'_> {
                 let mut from = input;
                 if in_place {
                     from = plan.scratch(bytes * ranks);
-                    plan.add(Step::Copy { from: input, to: from, bytes: bytes * ranks });
+                    plan.add(MpiStep::Copy { from: input, to: from, bytes: bytes * ranks });
                 }
                 let block_of = |data: *mut u8, of: usize| (parts.at(data, of * block).cast::<u8>(), block);
                 self.pairs(parts, |to| block_of(from, to), |of| block_of(output, of), plan);
@@ -231,13 +238,13 @@ impl Planner<'_> {
     /// Every rank with every rank: what goes to a rank, what comes from a rank, in elements.
     fn pairs(
         &self,
-        parts: &Parts,
+        parts: &CallParts,
         to: impl Fn(usize) -> (*mut u8, usize),
         of: impl Fn(usize) -> (*mut u8, usize),
         plan: &mut StepPlan,
     ) {
-        let Parts { rank, ranks, element, .. } = *parts;
-        plan.add(Step::Copy { from: to(rank).0, to: of(rank).0, bytes: to(rank).1 * element });
+        let CallParts { rank, ranks, element, .. } = *parts;
+        plan.add(MpiStep::Copy { from: to(rank).0, to: of(rank).0, bytes: to(rank).1 * element });
         for distance in 1..ranks {
             let (next, previous) = ((rank + distance) % ranks, (rank + ranks - distance) % ranks);
             self.exchange(parts, (to(next), next), (of(previous), previous), plan);
@@ -247,7 +254,7 @@ impl Planner<'_> {
     /// Sends to one rank while receiving from another: as many pieces together as both sides have, then the rest.
     fn exchange(
         &self,
-        parts: &Parts,
+        parts: &CallParts,
         ((from, sent), next): ((*mut u8, usize), usize),
         ((to, received), previous): ((*mut u8, usize), usize),
         plan: &mut StepPlan,
@@ -256,28 +263,31 @@ impl Planner<'_> {
         let mut out = pieces(sent, self.largest);
         let mut back = pieces(received, self.largest);
         loop {
-            let send = out.next().map(|(at, count)| Part { data: parts.at(from, at), count, rank: next as c_int });
+            let send =
+                out.next().map(|(at, count)| ExchangeSide { data: parts.at(from, at), count, rank: next as c_int });
             let receive =
-                back.next().map(|(at, count)| Part { data: parts.at(to, at), count, rank: previous as c_int });
+                back.next().map(|(at, count)| ExchangeSide { data: parts.at(to, at), count, rank: previous as c_int });
             plan.add(match (send, receive) {
-                (Some(send), Some(receive)) => Step::Exchange { send, receive, kind, tag },
-                (Some(Part { data, count, rank }), None) => Step::Send { from: data, count, kind, rank, tag },
-                (None, Some(Part { data, count, rank })) => Step::Recv { to: data, count, kind, rank, tag },
+                (Some(send), Some(receive)) => MpiStep::Exchange { send, receive, kind, tag },
+                (Some(ExchangeSide { data, count, rank }), None) => {
+                    MpiStep::Send { from: data, count, kind, rank, tag }
+                }
+                (None, Some(ExchangeSide { data, count, rank })) => MpiStep::Recv { to: data, count, kind, rank, tag },
                 (None, None) => return,
             });
         }
     }
 
-    fn send(&self, parts: &Parts, data: *mut u8, count: usize, to: usize, plan: &mut StepPlan) {
+    fn send(&self, parts: &CallParts, data: *mut u8, count: usize, to: usize, plan: &mut StepPlan) {
         self.exchange(parts, ((data, count), to), ((data, 0), to), plan);
     }
 
-    fn receive(&self, parts: &Parts, data: *mut u8, count: usize, from: usize, plan: &mut StepPlan) {
+    fn receive(&self, parts: &CallParts, data: *mut u8, count: usize, from: usize, plan: &mut StepPlan) {
         self.exchange(parts, ((data, 0), from), ((data, count), from), plan);
     }
 
-    fn ring(&self, direction: Direction, parts: &Parts, count: usize, plan: &mut StepPlan) {
-        let Parts { input, output, rank, ranks, .. } = *parts;
+    fn ring(&self, direction: Direction, parts: &CallParts, count: usize, plan: &mut StepPlan) {
+        let CallParts { input, output, rank, ranks, .. } = *parts;
         let (next, previous) = ((rank + 1) % ranks, (rank + ranks - 1) % ranks);
         let half = if direction == Direction::BothWays { count / 2 } else { count };
         self.exchange(parts, ((input, half), next), ((output, half), previous), plan);
@@ -289,10 +299,10 @@ impl Planner<'_> {
         }
     }
 
-    fn ping_pong(&self, parts: &Parts, count: usize, plan: &mut StepPlan) {
-        let Parts { input, output, rank, root: peer, .. } = *parts;
+    fn ping_pong(&self, parts: &CallParts, count: usize, plan: &mut StepPlan) {
+        let CallParts { input, output, rank, root: peer, .. } = *parts;
         match rank {
-            0 if peer == 0 => plan.add(Step::Copy { from: input, to: output, bytes: count * parts.element }),
+            0 if peer == 0 => plan.add(MpiStep::Copy { from: input, to: output, bytes: count * parts.element }),
             0 => {
                 self.send(parts, input, count, peer, plan);
                 self.receive(parts, output, count, peer, plan);
@@ -308,7 +318,7 @@ impl Planner<'_> {
         }
     }
 
-    fn uneven(&self, call: &Call, parts: &Parts, plan: &mut StepPlan) {
+    fn uneven(&self, call: &Call, parts: &CallParts, plan: &mut StepPlan) {
         let Some(counts) = &call.counts else { return };
         let me = self.shape.rank;
         let each = |count: &dyn Fn(u32) -> u64| (0..self.shape.size).map(count).collect::<Vec<u64>>();
@@ -324,7 +334,7 @@ impl Planner<'_> {
                 rows.map(|row| row.into_iter().map(|count| count as c_int).collect());
             let uneven = Box::new(Uneven { sent, sent_at, received, received_at });
             let (from, to) = (parts.input.cast_const().cast(), parts.output.cast());
-            plan.add(Step::Alltoallv { from, to, uneven, kind: parts.kind });
+            plan.add(MpiStep::Alltoallv { from, to, uneven, kind: parts.kind });
             return;
         }
         let part = |data: *mut u8, counts: &[u64], offsets: &[u64], of: usize| {
@@ -362,7 +372,7 @@ impl Planner<'_> {
     }
 }
 
-impl Parts {
+impl CallParts {
     /// The element at this index of a buffer.
     fn at(&self, data: *mut u8, index: usize) -> *mut c_void {
         data.wrapping_add(index * self.element).cast()
@@ -370,11 +380,11 @@ impl Parts {
 }
 
 impl StepPlan {
-    fn add(&mut self, step: Step) {
+    fn add(&mut self, step: MpiStep) {
         self.steps.push((false, step));
     }
 
-    fn then(&mut self, step: Step) {
+    fn then(&mut self, step: MpiStep) {
         self.steps.push((true, step));
     }
 

@@ -10,7 +10,7 @@ use std::ffi::{c_int, c_void};
 use half::{bf16, f16};
 use terms::{Dtype, Reduce};
 
-use super::functions::{Handle, UserFunction};
+use super::functions::{MpiHandle, UserFunction};
 
 /// Types whose operators may be ours.
 const TYPES: usize = 8;
@@ -94,7 +94,7 @@ small_floats!(f16, bf16);
 /// Functions that MPI calls: `inout[i] = inout[i] (op) in[i]`. They neither allocate nor panic.
 macro_rules! user {
     ($($name:ident: $reduce:expr),*) => {$(
-        extern "C" fn $name<T: Operand>(input: *mut c_void, inout: *mut c_void, count: *mut c_int, _: *mut Handle) {
+        extern "C" fn $name<T: Operand>(input: *mut c_void, inout: *mut c_void, count: *mut c_int, _: *mut MpiHandle) {
             // SAFETY: MPI gives a readable count, and two buffers of as many elements that do not overlap. They may lie
             // at any address, so they are read and written without assuming alignment.
             unsafe {

@@ -5,7 +5,7 @@ use std::ffi::{c_int, c_void};
 
 use terms::{Dtype, Named, Reduce};
 
-use super::functions::{Handle, UserFunction};
+use super::functions::{MpiHandle, UserFunction};
 use super::reduce::USER;
 use super::session::Session;
 use crate::{Error, Result};
@@ -144,7 +144,7 @@ fn completes(session: &Session, (rank, size): (u32, u32)) -> Result<()> {
     let (constants, functions) = (&session.library.constants, &session.library.functions);
     let root = size - 1;
     let mut bytes = if rank == root { [7u8, 8, 9] } else { [0; 3] };
-    let (mut request, mut done): (Handle, c_int) = (0, 0);
+    let (mut request, mut done): (MpiHandle, c_int) = (0, 0);
     let datatype = constants.datatype(Dtype::U8);
     // SAFETY: three bytes that live until the loop below has seen the request complete.
     let code = unsafe {

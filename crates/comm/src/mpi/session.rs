@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use terms::{Dtype, Reduce};
 
-use super::functions::Handle;
+use super::functions::MpiHandle;
 use super::opened::{NAMES, Opened, Vendor};
 use super::reduce::{USER, user_operator};
 use super::selftest;
@@ -16,7 +16,7 @@ use crate::{Error, Result};
 pub(super) struct Session {
     pub(super) library: Opened,
     /// Rankmark's own operators, in the order of [`USER`].
-    pub(super) operators: [Handle; USER.len()],
+    pub(super) operators: [MpiHandle; USER.len()],
     /// Operators on integers that the library has wrong.
     wrong_of_integers: Vec<(Dtype, Reduce)>,
     /// Several threads may call at once.
@@ -117,7 +117,7 @@ impl Session {
     }
 
     /// What reduces elements of this type, and whether it is an operator of ours.
-    pub(super) fn operator(&self, dtype: Dtype, reduce: Reduce) -> (Handle, bool) {
+    pub(super) fn operator(&self, dtype: Dtype, reduce: Reduce) -> (MpiHandle, bool) {
         let ours = match dtype {
             Dtype::F16 | Dtype::Bf16 => true,
             _ => self.wrong_of_integers.contains(&(dtype, if reduce == Reduce::Avg { Reduce::Sum } else { reduce })),
@@ -149,7 +149,7 @@ impl Session {
     ///
     /// # Errors
     /// What the library says.
-    pub(super) fn place(&self, comm: Handle) -> Result<(u32, u32)> {
+    pub(super) fn place(&self, comm: MpiHandle) -> Result<(u32, u32)> {
         let (functions, mut rank, mut size) = (&self.library.functions, 0, 0);
         // SAFETY: a live communicator and an out-pointer.
         self.check(unsafe { (functions.comm_rank)(comm, &mut rank) }, "MPI_Comm_rank")?;
@@ -162,10 +162,10 @@ impl Session {
     ///
     /// # Errors
     /// What the library says.
-    pub(super) fn split(&self, comm: Handle, color: Option<u32>, key: u32) -> Result<Option<Handle>> {
+    pub(super) fn split(&self, comm: MpiHandle, color: Option<u32>, key: u32) -> Result<Option<MpiHandle>> {
         let (functions, constants) = (&self.library.functions, &self.library.constants);
         // Zero, since a library of 32-bit handles writes the lower half only.
-        let mut child: Handle = 0;
+        let mut child: MpiHandle = 0;
         let color = color.map_or(constants.undefined, |color| color as c_int);
         // SAFETY: a live communicator and an out-pointer.
         let code = unsafe { (functions.comm_split)(comm, color, key as c_int, &mut child) };
@@ -174,7 +174,7 @@ impl Session {
     }
 
     /// Frees a communicator on which nothing is in flight.
-    pub(super) fn free(&self, mut comm: Handle) {
+    pub(super) fn free(&self, mut comm: MpiHandle) {
         if !self.is_poisoned() {
             // SAFETY: the communicator is one that `split` gave, and nobody uses it any more. What goes wrong here
             // concerns nobody.

@@ -39,7 +39,7 @@ pub enum MpiProgress {
 /// The fields' values.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
-pub(super) struct Settings {
+pub(super) struct MpiSettings {
     /// Name or path of the MPI library. None: the first that the loader finds.
     #[serde(rename = "mpi_library")]
     pub(super) library: Option<String>,
@@ -56,7 +56,7 @@ pub(super) struct Settings {
     pub(super) largest: Option<u32>,
 }
 
-impl Settings {
+impl MpiSettings {
     /// Whether Open MPI is to put coll/ucc before all others.
     pub(super) fn ucc(&self) -> bool {
         self.collectives.as_deref() == Some("ucc")

@@ -4,98 +4,98 @@ use std::ffi::{c_int, c_void};
 
 use terms::Dtype;
 
-use super::functions::Handle;
+use super::functions::MpiHandle;
 use super::reduce;
 use super::session::Session;
 
 /// Elements of one datatype.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Kind {
-    pub(super) datatype: Handle,
+pub(super) struct DatatypeCount {
+    pub(super) datatype: MpiHandle,
     /// Null where nothing is reduced.
-    pub(super) operator: Handle,
+    pub(super) operator: MpiHandle,
 }
 
 /// A step. Pointers are into the call's buffers, its scratch memory, or MPI_IN_PLACE; counts are elements.
 #[derive(Debug)]
-pub(super) enum Step {
+pub(super) enum MpiStep {
     Barrier,
     Bcast {
         data: *mut c_void,
         count: c_int,
-        kind: Kind,
+        kind: DatatypeCount,
         root: c_int,
     },
     Allreduce {
         from: *const c_void,
         to: *mut c_void,
         count: c_int,
-        kind: Kind,
+        kind: DatatypeCount,
     },
     Reduce {
         from: *const c_void,
         to: *mut c_void,
         count: c_int,
-        kind: Kind,
+        kind: DatatypeCount,
         root: c_int,
     },
     ReduceScatter {
         from: *const c_void,
         to: *mut c_void,
         count: c_int,
-        kind: Kind,
+        kind: DatatypeCount,
     },
     Allgather {
         from: *const c_void,
         to: *mut c_void,
         count: c_int,
-        kind: Kind,
+        kind: DatatypeCount,
     },
     Gather {
         from: *const c_void,
         to: *mut c_void,
         count: c_int,
-        kind: Kind,
+        kind: DatatypeCount,
         root: c_int,
     },
     Scatter {
         from: *const c_void,
         to: *mut c_void,
         count: c_int,
-        kind: Kind,
+        kind: DatatypeCount,
         root: c_int,
     },
     Alltoall {
         from: *const c_void,
         to: *mut c_void,
         count: c_int,
-        kind: Kind,
+        kind: DatatypeCount,
     },
     Alltoallv {
         from: *const c_void,
         to: *mut c_void,
         uneven: Box<Uneven>,
-        kind: Kind,
+        kind: DatatypeCount,
     },
     Send {
         from: *const c_void,
         count: c_int,
-        kind: Kind,
+        kind: DatatypeCount,
         rank: c_int,
         tag: c_int,
     },
     Recv {
         to: *mut c_void,
         count: c_int,
-        kind: Kind,
+        kind: DatatypeCount,
         rank: c_int,
         tag: c_int,
     },
     /// Sends and receives at once.
     Exchange {
-        send: Part,
-        receive: Part,
-        kind: Kind,
+        send: ExchangeSide,
+        receive: ExchangeSide,
+        kind: DatatypeCount,
         tag: c_int,
     },
     Copy {
@@ -113,7 +113,7 @@ pub(super) enum Step {
 
 /// One side of an exchange.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Part {
+pub(super) struct ExchangeSide {
     pub(super) data: *mut c_void,
     pub(super) count: c_int,
     pub(super) rank: c_int,
@@ -128,12 +128,12 @@ pub(super) struct Uneven {
     pub(super) received_at: Vec<c_int>,
 }
 
-impl Step {
+impl MpiStep {
     /// Runs it to its end on the calling thread. Gives MPI's code.
     ///
     /// # Safety
     /// The pointers must hold as many elements as the counts say, and the communicator be alive.
-    pub(super) unsafe fn run(&self, session: &Session, comm: Handle) -> c_int {
+    pub(super) unsafe fn run(&self, session: &Session, comm: MpiHandle) -> c_int {
         let (f, ignore) = (&session.library.functions, session.library.constants.status_ignore);
         // SAFETY: as the caller promises; the functions have the signatures that the standard gives them.
         unsafe {
@@ -149,19 +149,19 @@ impl Step {
                 Self::ReduceScatter { from, to, count, kind } => {
                     (f.reduce_scatter_block)(*from, *to, *count, kind.datatype, kind.operator, comm)
                 }
-                Self::Allgather { from, to, count, kind: Kind { datatype, .. } } => {
+                Self::Allgather { from, to, count, kind: DatatypeCount { datatype, .. } } => {
                     (f.allgather)(*from, *count, *datatype, *to, *count, *datatype, comm)
                 }
-                Self::Gather { from, to, count, kind: Kind { datatype, .. }, root } => {
+                Self::Gather { from, to, count, kind: DatatypeCount { datatype, .. }, root } => {
                     (f.gather)(*from, *count, *datatype, *to, *count, *datatype, *root, comm)
                 }
-                Self::Scatter { from, to, count, kind: Kind { datatype, .. }, root } => {
+                Self::Scatter { from, to, count, kind: DatatypeCount { datatype, .. }, root } => {
                     (f.scatter)(*from, *count, *datatype, *to, *count, *datatype, *root, comm)
                 }
-                Self::Alltoall { from, to, count, kind: Kind { datatype, .. } } => {
+                Self::Alltoall { from, to, count, kind: DatatypeCount { datatype, .. } } => {
                     (f.alltoall)(*from, *count, *datatype, *to, *count, *datatype, comm)
                 }
-                Self::Alltoallv { from, to, uneven, kind: Kind { datatype, .. } } => (f.alltoallv)(
+                Self::Alltoallv { from, to, uneven, kind: DatatypeCount { datatype, .. } } => (f.alltoallv)(
                     *from,
                     uneven.sent.as_ptr(),
                     uneven.sent_at.as_ptr(),
@@ -178,7 +178,7 @@ impl Step {
                 Self::Recv { to, count, kind, rank, tag } => {
                     (f.recv)(*to, *count, kind.datatype, *rank, *tag, comm, ignore)
                 }
-                Self::Exchange { send, receive, kind: Kind { datatype, .. }, tag } => (f.sendrecv)(
+                Self::Exchange { send, receive, kind: DatatypeCount { datatype, .. }, tag } => (f.sendrecv)(
                     send.data,
                     send.count,
                     *datatype,
@@ -200,10 +200,10 @@ impl Step {
     /// Starts it; what must complete is appended to `requests`. Gives MPI's code.
     ///
     /// # Safety
-    /// As [`Step::run`], until the requests are complete; the step must live as long.
-    pub(super) unsafe fn begin(&self, session: &Session, comm: Handle, requests: &mut Vec<Handle>) -> c_int {
+    /// As [`MpiStep::run`], until the requests are complete; the step must live as long.
+    pub(super) unsafe fn begin(&self, session: &Session, comm: MpiHandle, requests: &mut Vec<MpiHandle>) -> c_int {
         let f = &session.library.functions;
-        let mut request: Handle = 0;
+        let mut request: MpiHandle = 0;
         let r = &mut request;
         // SAFETY: as the caller promises; the functions have the signatures that the standard gives them.
         let code = unsafe {
@@ -219,19 +219,19 @@ impl Step {
                 Self::ReduceScatter { from, to, count, kind } => {
                     (f.ireduce_scatter_block)(*from, *to, *count, kind.datatype, kind.operator, comm, r)
                 }
-                Self::Allgather { from, to, count, kind: Kind { datatype, .. } } => {
+                Self::Allgather { from, to, count, kind: DatatypeCount { datatype, .. } } => {
                     (f.iallgather)(*from, *count, *datatype, *to, *count, *datatype, comm, r)
                 }
-                Self::Gather { from, to, count, kind: Kind { datatype, .. }, root } => {
+                Self::Gather { from, to, count, kind: DatatypeCount { datatype, .. }, root } => {
                     (f.igather)(*from, *count, *datatype, *to, *count, *datatype, *root, comm, r)
                 }
-                Self::Scatter { from, to, count, kind: Kind { datatype, .. }, root } => {
+                Self::Scatter { from, to, count, kind: DatatypeCount { datatype, .. }, root } => {
                     (f.iscatter)(*from, *count, *datatype, *to, *count, *datatype, *root, comm, r)
                 }
-                Self::Alltoall { from, to, count, kind: Kind { datatype, .. } } => {
+                Self::Alltoall { from, to, count, kind: DatatypeCount { datatype, .. } } => {
                     (f.ialltoall)(*from, *count, *datatype, *to, *count, *datatype, comm, r)
                 }
-                Self::Alltoallv { from, to, uneven, kind: Kind { datatype, .. } } => (f.ialltoallv)(
+                Self::Alltoallv { from, to, uneven, kind: DatatypeCount { datatype, .. } } => (f.ialltoallv)(
                     *from,
                     uneven.sent.as_ptr(),
                     uneven.sent_at.as_ptr(),
@@ -249,7 +249,7 @@ impl Step {
                 Self::Recv { to, count, kind, rank, tag } => {
                     (f.irecv)(*to, *count, kind.datatype, *rank, *tag, comm, r)
                 }
-                Self::Exchange { send, receive, kind: Kind { datatype, .. }, tag } => {
+                Self::Exchange { send, receive, kind: DatatypeCount { datatype, .. }, tag } => {
                     let code = (f.irecv)(receive.data, receive.count, *datatype, receive.rank, *tag, comm, r);
                     if code != 0 {
                         return code;
@@ -270,7 +270,7 @@ impl Step {
     /// Local work; zero, as MPI says that all is well.
     ///
     /// # Safety
-    /// As [`Step::run`]; nothing that uses the same memory may be in flight.
+    /// As [`MpiStep::run`]; nothing that uses the same memory may be in flight.
     unsafe fn work(&self) -> c_int {
         match self {
             // SAFETY: as the caller promises; both sides belong to this call and do not overlap.

@@ -24,7 +24,7 @@ pub(super) const FIELDS: &[Field] = &[
 
 /// A variable that narrows the library's choice.
 #[derive(Debug)]
-pub(super) struct Choice {
+pub(super) struct ChoiceVariable {
     /// The field of plans that sets it.
     field: &'static str,
     /// Name of the variable.
@@ -35,7 +35,7 @@ pub(super) struct Choice {
 }
 
 /// Algorithms.
-const ALGO: Choice = Choice {
+const ALGO: ChoiceVariable = ChoiceVariable {
     field: "nccl_algo",
     variable: "NCCL_ALGO",
     words: &["Tree", "Ring", "CollNetDirect", "CollNetChain", "NVLS", "NVLSTree", "PAT"],
@@ -43,12 +43,12 @@ const ALGO: Choice = Choice {
 };
 
 /// Protocols.
-const PROTO: Choice =
-    Choice { field: "nccl_proto", variable: "NCCL_PROTO", words: &["LL", "LL128", "Simple"], codes: &[] };
+const PROTO: ChoiceVariable =
+    ChoiceVariable { field: "nccl_proto", variable: "NCCL_PROTO", words: &["LL", "LL128", "Simple"], codes: &[] };
 
 /// How many thread blocks operations take. Given as a number: the text of NCCL 2.30 calls these its older form, which it takes
 /// beside words.
-const CTA_POLICY: Choice = Choice {
+const CTA_POLICY: ChoiceVariable = ChoiceVariable {
     field: "nccl_cta_policy",
     variable: "NCCL_CTA_POLICY",
     words: &["default", "efficiency", "zero"],
@@ -56,12 +56,12 @@ const CTA_POLICY: Choice = Choice {
 };
 
 /// All, in the order of their fields.
-pub(super) static CHOICES: [Choice; 3] = [ALGO, PROTO, CTA_POLICY];
+pub(super) static CHOICES: [ChoiceVariable; 3] = [ALGO, PROTO, CTA_POLICY];
 
 /// The operations that a list may be for.
 const OPERATIONS: &[&str] = &["Broadcast", "Reduce", "AllGather", "ReduceScatter", "AllReduce"];
 
-impl Choice {
+impl ChoiceVariable {
     /// Gives the field's value its one spelling: `ring` and `Ring` are one case.
     pub(super) fn check(&self, own: &mut Own, environment: &[String]) -> Result<(), FieldError> {
         let (field, variable) = (self.field, self.variable);

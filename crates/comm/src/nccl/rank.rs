@@ -39,7 +39,7 @@ impl Points {
     }
 }
 
-pub(super) struct OnGpu {
+pub(super) struct RankOnGpu {
     handle: Handle,
     symbols: Arc<Symbols>,
     gpu: Arc<Gpu>,
@@ -59,14 +59,14 @@ pub(super) struct OnGpu {
 }
 
 // SAFETY: the raw stream and context that it holds may be used by any one thread at a time.
-unsafe impl Send for OnGpu {}
+unsafe impl Send for RankOnGpu {}
 
 /// An error of the driver as one of a communicator.
 pub(super) fn refused(error: CudaError) -> Error {
     gpus::refused(NAME, error)
 }
 
-impl OnGpu {
+impl RankOnGpu {
     pub(super) fn new(
         handle: Handle,
         symbols: Arc<Symbols>,
@@ -172,7 +172,7 @@ fn is_on_host(call: &Call) -> bool {
     [&call.input, &call.output].iter().any(|slice| !slice.is_empty() && slice.region().space() == Space::Host)
 }
 
-impl Communicator for OnGpu {
+impl Communicator for RankOnGpu {
     fn shape(&self) -> &Shape {
         self.handle.shape()
     }

@@ -191,7 +191,7 @@ pub fn steps(call: &Call, shape: &Shape, scratch: *mut u8, whole: Whole) -> Resu
         }
         Collective::PingPong => Ok(ping_pong(call, rank, count)),
         _ => {
-            let mut pairs = Pairs { call, steps: Vec::new() };
+            let mut pairs = PeerPairs { call, steps: Vec::new() };
             pairs.exchange(shape, count, block);
             Ok(vec![pairs.steps])
         }
@@ -252,12 +252,12 @@ fn ping_pong(call: &Call, rank: u32, count: u64) -> Vec<Vec<Step>> {
 }
 
 /// Sends and receives of one group.
-struct Pairs<'a> {
+struct PeerPairs<'a> {
     call: &'a Call,
     steps: Vec<Step>,
 }
 
-impl Pairs<'_> {
+impl PeerPairs<'_> {
     fn exchange(&mut self, shape: &Shape, count: u64, block: u64) {
         let (rank, ranks, root) = (shape.rank, shape.size, self.call.peer);
         let (next, before) = ((rank + 1) % ranks, (rank + ranks - 1) % ranks);

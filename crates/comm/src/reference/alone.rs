@@ -4,7 +4,7 @@
 use terms::Collective;
 
 use super::arithmetic;
-use super::engine::{Piece, Target, block_piece, has_blocks, pieces};
+use super::engine::{InputPiece, PieceTarget, block_piece, has_blocks, pieces};
 use crate::Operation;
 
 /// Bytes of all ranks' inputs that are reduced at a time.
@@ -21,8 +21,8 @@ pub struct Alone<'a> {
     /// Where ranks get the whole result of a reduction: that result.
     reduced: Vec<u8>,
     /// Where senders have no block for each receiver: pieces for all receivers, and those for one, each with its sender.
-    for_all: Vec<(u32, Piece)>,
-    for_one: Vec<Vec<(u32, Piece)>>,
+    for_all: Vec<(u32, InputPiece)>,
+    for_one: Vec<Vec<(u32, InputPiece)>>,
 }
 
 impl<'a> Alone<'a> {
@@ -40,8 +40,8 @@ impl<'a> Alone<'a> {
         for from in alone.senders() {
             for piece in pieces(operation, from, ranks) {
                 match piece.target {
-                    Target::All => alone.for_all.push((from, piece)),
-                    Target::One(to) => alone.for_one[to as usize].push((from, piece)),
+                    PieceTarget::All => alone.for_all.push((from, piece)),
+                    PieceTarget::One(to) => alone.for_one[to as usize].push((from, piece)),
                 }
             }
         }
@@ -87,7 +87,7 @@ impl<'a> Alone<'a> {
         }
     }
 
-    fn write(&self, from: u32, piece: &Piece, output: &mut [u8]) {
+    fn write(&self, from: u32, piece: &InputPiece, output: &mut [u8]) {
         let element = self.operation.dtype.bytes();
         let [at, len] = [piece.output, piece.len].map(|elements| (elements * element) as usize);
         let output = &mut output[at..at + len];

@@ -8,7 +8,7 @@ use half::{bf16, f16};
 use terms::{Dtype, Reduce};
 
 /// An element type and the type that it is accumulated in.
-trait Element {
+trait Accumulated {
     /// Bytes of one element.
     const BYTES: usize;
     /// What it is accumulated in.
@@ -21,7 +21,7 @@ trait Element {
 
 macro_rules! float {
     ($type:ty, $sum:ty, $bytes:literal, $round:path) => {
-        impl Element for $type {
+        impl Accumulated for $type {
             const BYTES: usize = $bytes;
             type Sum = $sum;
 
@@ -51,7 +51,7 @@ macro_rules! float {
 
 macro_rules! integer {
     ($type:ty, $bytes:literal) => {
-        impl Element for $type {
+        impl Accumulated for $type {
             const BYTES: usize = $bytes;
             type Sum = $type;
 
@@ -108,7 +108,7 @@ pub(crate) fn reduce(dtype: Dtype, reduce: Reduce, inputs: &[&[u8]], output: &mu
     }
 }
 
-fn fold<T: Element>(reduce: Reduce, inputs: &[&[u8]], output: &mut Vec<u8>) {
+fn fold<T: Accumulated>(reduce: Reduce, inputs: &[&[u8]], output: &mut Vec<u8>) {
     let Some((first, others)) = inputs.split_first() else { return };
     output.reserve(first.len());
     for at in (0..first.len()).step_by(T::BYTES) {

@@ -18,18 +18,18 @@ use crate::{Bootstrap, Call, Capabilities, Error, Operation, Progress, Result, S
 const ROUND_BYTES: u64 = 8 << 20;
 
 /// How every rank comes to see what all ranks send.
-pub(crate) trait Exchange: Bootstrap {
+pub(crate) trait SeeAll: Bootstrap {
     /// Every rank's message, in rank order. Collective.
     fn exchange(&mut self, message: Vec<u8>) -> Result<Arc<Vec<Vec<u8>>>>;
 }
 
-impl Exchange for Sockets {
+impl SeeAll for Sockets {
     fn exchange(&mut self, message: Vec<u8>) -> Result<Arc<Vec<Vec<u8>>>> {
         self.all_gather(&message).map(Arc::new)
     }
 }
 
-impl Exchange for ThreadBootstrap {
+impl SeeAll for ThreadBootstrap {
     fn exchange(&mut self, message: Vec<u8>) -> Result<Arc<Vec<Vec<u8>>>> {
         ThreadBootstrap::exchange(self, message)
     }
@@ -43,20 +43,20 @@ pub(crate) struct Engine<E> {
 
 /// Part of a rank's input and where it goes; in elements.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Piece {
+pub(super) struct InputPiece {
     pub(super) input: u64,
     pub(super) len: u64,
-    pub(super) target: Target,
+    pub(super) target: PieceTarget,
     pub(super) output: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Target {
+pub(super) enum PieceTarget {
     All,
     One(u32),
 }
 
-impl<E: Exchange> Engine<E> {
+impl<E: SeeAll> Engine<E> {
     /// An engine among the ranks of this exchange.
     pub(crate) fn new(exchange: E) -> Self {
         let place = exchange.place();
@@ -91,7 +91,7 @@ impl<E: Exchange> Engine<E> {
 /// What moves in which round.
 struct RoundPlan {
     /// Pieces of each rank, in the order in which they are packed.
-    pieces: Vec<Vec<Piece>>,
+    pieces: Vec<Vec<InputPiece>>,
     /// Elements of each piece that move in a round.
     stretch: u64,
     element: u64,
@@ -99,7 +99,7 @@ struct RoundPlan {
 
 impl RoundPlan {
     fn new(operation: &Operation, ranks: u32) -> Self {
-        let pieces: Vec<Vec<Piece>> = (0..ranks).map(|from| pieces(operation, from, ranks)).collect();
+        let pieces: Vec<Vec<InputPiece>> = (0..ranks).map(|from| pieces(operation, from, ranks)).collect();
         let most = pieces.iter().map(Vec::len).max().unwrap_or(0).max(1) as u64;
         let element = operation.dtype.bytes();
         let stretch = (ROUND_BYTES / (u64::from(ranks) * most * element)).max(1);
@@ -112,7 +112,7 @@ impl RoundPlan {
     }
 
     /// The part of a piece that moves in a round: first element and length.
-    fn window(&self, piece: &Piece, round: u64) -> (u64, u64) {
+    fn window(&self, piece: &InputPiece, round: u64) -> (u64, u64) {
         let begin = (round * self.stretch).min(piece.len);
         (begin, (piece.len - begin).min(self.stretch))
     }
@@ -141,7 +141,7 @@ impl RoundPlan {
                 let short = || Error::Mismatch("a rank sent fewer bytes than its call needs".to_owned());
                 let (data, behind) = rest.split_at_checked((len * self.element) as usize).ok_or_else(short)?;
                 rest = behind;
-                if piece.target == Target::All || piece.target == Target::One(rank) {
+                if piece.target == PieceTarget::All || piece.target == PieceTarget::One(rank) {
                     windows.push((index, (piece.output + begin) * self.element, data));
                 }
             }
@@ -177,27 +177,27 @@ fn write(output: &Slice, at: u64, data: &[u8]) -> Result<()> {
 }
 
 /// The pieces of rank `from`'s input; the table in [`crate::layout`], read from the sender.
-pub(super) fn pieces(operation: &Operation, from: u32, ranks: u32) -> Vec<Piece> {
+pub(super) fn pieces(operation: &Operation, from: u32, ranks: u32) -> Vec<InputPiece> {
     let Operation { op, count, peer, direction, .. } = *operation;
     let block = count / u64::from(ranks);
-    let whole = |target| vec![Piece { input: 0, len: count, target, output: 0 }];
-    let own_block = |target| vec![Piece { input: 0, len: block, target, output: u64::from(from) * block }];
+    let whole = |target| vec![InputPiece { input: 0, len: count, target, output: 0 }];
+    let own_block = |target| vec![InputPiece { input: 0, len: block, target, output: u64::from(from) * block }];
     let (next, before) = ((from + 1) % ranks, (from + ranks - 1) % ranks);
     match op {
-        Collective::AllReduce => whole(Target::All),
-        Collective::Reduce => whole(Target::One(peer)),
-        Collective::Broadcast if from == peer => whole(Target::All),
-        Collective::AllGather => own_block(Target::All),
-        Collective::Gather => own_block(Target::One(peer)),
+        Collective::AllReduce => whole(PieceTarget::All),
+        Collective::Reduce => whole(PieceTarget::One(peer)),
+        Collective::Broadcast if from == peer => whole(PieceTarget::All),
+        Collective::AllGather => own_block(PieceTarget::All),
+        Collective::Gather => own_block(PieceTarget::One(peer)),
         op if has_blocks(op) => (0..ranks).filter_map(|to| block_piece(operation, from, to, ranks)).collect(),
-        Collective::SendRecv if direction == Direction::OneWay => whole(Target::One(next)),
+        Collective::SendRecv if direction == Direction::OneWay => whole(PieceTarget::One(next)),
         Collective::SendRecv => {
             let half = count / 2;
-            let forwards = Piece { input: 0, len: half, target: Target::One(next), output: 0 };
-            vec![forwards, Piece { input: half, len: half, target: Target::One(before), output: half }]
+            let forwards = InputPiece { input: 0, len: half, target: PieceTarget::One(next), output: 0 };
+            vec![forwards, InputPiece { input: half, len: half, target: PieceTarget::One(before), output: half }]
         }
-        Collective::PingPong if from == 0 => whole(Target::One(peer)),
-        Collective::PingPong if from == peer => whole(Target::One(0)),
+        Collective::PingPong if from == 0 => whole(PieceTarget::One(peer)),
+        Collective::PingPong if from == peer => whole(PieceTarget::One(0)),
         _ => Vec::new(),
     }
 }
@@ -208,17 +208,17 @@ pub(super) fn has_blocks(op: Collective) -> bool {
 }
 
 /// The block that rank `from` has for rank `to`, of an operation in which senders have one for each receiver.
-pub(super) fn block_piece(operation: &Operation, from: u32, to: u32, ranks: u32) -> Option<Piece> {
+pub(super) fn block_piece(operation: &Operation, from: u32, to: u32, ranks: u32) -> Option<InputPiece> {
     let block = operation.count / u64::from(ranks);
-    let piece = |output| Piece { input: u64::from(to) * block, len: block, target: Target::One(to), output };
+    let piece = |output| InputPiece { input: u64::from(to) * block, len: block, target: PieceTarget::One(to), output };
     match operation.op {
         Collective::ReduceScatter => Some(piece(0)),
         Collective::Scatter if from == operation.peer => Some(piece(0)),
         Collective::AllToAll => Some(piece(u64::from(from) * block)),
-        Collective::AllToAllV => operation.counts.as_deref().map(|counts| Piece {
+        Collective::AllToAllV => operation.counts.as_deref().map(|counts| InputPiece {
             input: counts.send_offset(from, to),
             len: counts.get(from, to),
-            target: Target::One(to),
+            target: PieceTarget::One(to),
             output: counts.receive_offset(from, to),
         }),
         _ => None,

@@ -38,7 +38,7 @@ pub(super) const EAGER_PRIVATE: usize = 128 << 10;
 
 /// How a call runs, beyond the sizes that are always eager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Choice {
+pub(super) enum CallChoice {
     Direct,
     Published,
     Cross,
@@ -48,7 +48,7 @@ pub(super) enum Choice {
 /// What was chosen for the prepared call, and the headers of all ranks at that time.
 #[derive(Debug)]
 pub(super) struct Chosen {
-    choice: Option<Choice>,
+    choice: Option<CallChoice>,
     headers: Vec<Buffers>,
 }
 
@@ -65,13 +65,13 @@ impl Chosen {
 
     /// The last choice, if the headers of the round of this place are the same as then.
     #[inline]
-    pub(super) fn again(&self, endpoint: &Endpoint, place: usize) -> Option<Choice> {
+    pub(super) fn again(&self, endpoint: &Endpoint, place: usize) -> Option<CallChoice> {
         let same = |(peer, known): (usize, &Buffers)| endpoint.read_header::<Buffers>(peer, place) == *known;
         self.choice.filter(|_| self.headers.iter().enumerate().all(same))
     }
 
     /// Keeps a choice for when the same call comes again.
-    pub(super) fn keep(&mut self, choice: Choice, endpoint: &Endpoint, place: usize) {
+    pub(super) fn keep(&mut self, choice: CallChoice, endpoint: &Endpoint, place: usize) {
         self.headers.extend((0..endpoint.ranks()).map(|peer| endpoint.read_header::<Buffers>(peer, place)));
         self.choice = Some(choice);
     }
@@ -79,17 +79,23 @@ impl Chosen {
 
 /// Decides by the headers of the round of this place, so that all ranks choose alike. `early`: those with private buffers
 /// have published what they give.
-pub(super) fn choose(endpoint: &Endpoint, cross: Option<&Cross>, plan: &CallPlan, place: usize, early: bool) -> Choice {
+pub(super) fn choose(
+    endpoint: &Endpoint,
+    cross: Option<&Cross>,
+    plan: &CallPlan,
+    place: usize,
+    early: bool,
+) -> CallChoice {
     let header = |peer| endpoint.read_header::<Buffers>(peer, place);
     // One rank in place and another not: who is read from writes too, so nobody may read another's input.
     let in_place = |peer| header(peer).input_address == header(peer).output_address;
     let mixed = plan.op == Collective::AllToAll && (0..plan.ranks).any(|peer| in_place(peer) != in_place(0));
     let published = |peer| !plan.gives(peer) || !header(peer).registered(plan, peer);
     match () {
-        () if !mixed && (0..plan.ranks).all(|peer| header(peer).registered(plan, peer)) => Choice::Direct,
-        () if early && (0..plan.ranks).all(published) => Choice::Published,
-        () if !mixed && cross.is_some_and(|cross| cross.takes(endpoint, plan)) => Choice::Cross,
-        () => Choice::Staged,
+        () if !mixed && (0..plan.ranks).all(|peer| header(peer).registered(plan, peer)) => CallChoice::Direct,
+        () if early && (0..plan.ranks).all(published) => CallChoice::Published,
+        () if !mixed && cross.is_some_and(|cross| cross.takes(endpoint, plan)) => CallChoice::Cross,
+        () => CallChoice::Staged,
     }
 }
 

@@ -14,7 +14,7 @@ use terms::Collective;
 
 use super::buffers::Buffers;
 use super::endpoint::Endpoint;
-use super::kernels::{Kernel, Manner, copy, exchange, kernel};
+use super::kernels::{Manner, PassKernel, copy, exchange, kernel};
 use super::plan::{CallPlan, share};
 use super::regions::{Key, Views};
 use crate::{Error, Result};
@@ -24,10 +24,10 @@ const TURNS_FROM: usize = 48 << 10;
 
 /// A pass of a kernel over registered memory, kept for when the same call comes again.
 #[derive(Debug)]
-struct Pass {
+struct DirectPass {
     sources: Vec<*const u8>,
     destinations: Vec<*mut u8>,
-    kernel: Kernel,
+    kernel: PassKernel,
     count: usize,
     /// Bytes of all sources.
     bytes: usize,
@@ -35,7 +35,7 @@ struct Pass {
     manner: Manner,
 }
 
-impl Pass {
+impl DirectPass {
     /// Runs this pass's call again, on the same memory: what the last pass touched last is still in the cache, and
     /// is gone through first. What the caller has written since lies the same way. (64 KiB: 1.75 us upwards each
     /// time, 1.25 us to and fro.)
@@ -64,7 +64,7 @@ pub(super) struct Direct {
     /// Filled again for each call: kept, so that no call allocates.
     destinations: Vec<*mut u8>,
     /// The one pass of the prepared call, if that is all it is.
-    pass: Option<Pass>,
+    pass: Option<DirectPass>,
 }
 
 impl Direct {
@@ -115,7 +115,7 @@ impl Direct {
     /// are done with them.
     pub(super) fn run(&mut self, endpoint: &mut Endpoint, plan: &CallPlan) -> Result<()> {
         match plan.op {
-            _ if self.pass.is_some() => self.pass.iter_mut().for_each(Pass::run_again),
+            _ if self.pass.is_some() => self.pass.iter_mut().for_each(DirectPass::run_again),
             Collective::AllReduce | Collective::Reduce => self.reduce_slice(endpoint, plan),
             Collective::ReduceScatter => self.reduce_block(endpoint, plan),
             Collective::Broadcast | Collective::AllGather => self.spread(endpoint, plan),
@@ -157,7 +157,7 @@ impl Direct {
         let destinations = outputs.collect();
         let (kernel, count) = (kernel(endpoint.isa, plan.dtype, plan.reduce), len / plan.element);
         let (bytes, ranks) = (len * plan.ranks, plan.ranks);
-        let pass = Pass { sources, destinations, kernel, count, bytes, ranks, manner };
+        let pass = DirectPass { sources, destinations, kernel, count, bytes, ranks, manner };
         pass.run();
         self.pass = Some(pass);
     }

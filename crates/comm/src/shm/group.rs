@@ -8,7 +8,7 @@ use terms::{Collective, Direction, Dtype, Reduce, Space};
 use super::area::Area;
 use super::buffers::Buffers;
 use super::caches;
-use super::choice::{Choice, Chosen, EAGER_PRIVATE, always_eager, choose, path};
+use super::choice::{CallChoice, Chosen, EAGER_PRIVATE, always_eager, choose, path};
 use super::cross::Cross;
 use super::direct::Direct;
 use super::eager::{Eager, publish};
@@ -28,7 +28,7 @@ const BARRIER: u64 = Collective::Barrier as u64 + 1;
 
 /// A call that was validated and planned, in case it comes again: loops call the same operation on the same buffers.
 #[derive(Debug)]
-struct Prepared {
+struct PreparedCall {
     op: Collective,
     dtype: Dtype,
     reduce: Reduce,
@@ -46,7 +46,7 @@ fn place(slice: &Slice) -> (RegionId, usize, usize) {
     (slice.region().id(), slice.offset(), slice.len())
 }
 
-impl Prepared {
+impl PreparedCall {
     #[inline]
     fn is_for(&self, call: &Call) -> bool {
         let same_counts = match (&self.counts, &call.counts) {
@@ -64,7 +64,7 @@ impl Prepared {
 
 /// One rank's end.
 #[derive(Debug)]
-pub struct Group {
+pub struct RankEnd {
     pub(super) endpoint: Endpoint,
     eager: Eager,
     direct: Direct,
@@ -77,17 +77,17 @@ pub struct Group {
     pub(super) cores: Vec<Option<u32>>,
     /// Ranks of the world that are bound to this one's core, itself among them.
     pub(super) crowd: usize,
-    prepared: Option<Box<Prepared>>,
+    prepared: Option<Box<PreparedCall>>,
     /// How the prepared call runs.
     chosen: Chosen,
     started: u64,
 }
 
 // SAFETY: the raw pointers are into areas and regions that the group keeps mapped; it is used by one thread at a time.
-unsafe impl Send for Group {}
+unsafe impl Send for RankEnd {}
 
 /// The parts of a group that `open` makes.
-pub(super) struct Parts {
+pub(super) struct GroupParts {
     pub(super) shape: Shape,
     pub(super) members: Vec<u32>,
     pub(super) areas: Vec<Area>,
@@ -103,7 +103,7 @@ pub(super) struct Parts {
 
 /// What tests change and look at.
 #[cfg(not(test))]
-impl Group {
+impl RankEnd {
     /// Sets whether the cores of two ranks count as near each other. Returns whether they did.
     pub fn set_near(&mut self, near: bool) -> bool {
         std::mem::replace(&mut self.endpoint.near, near)
@@ -115,9 +115,10 @@ impl Group {
     }
 }
 
-impl Group {
-    pub(super) fn new(parts: Parts) -> Self {
-        let Parts { shape, members, areas, registry, star, abort, oversubscribed, looks, cores, crowd, cross } = parts;
+impl RankEnd {
+    pub(super) fn new(parts: GroupParts) -> Self {
+        let GroupParts { shape, members, areas, registry, star, abort, oversubscribed, looks, cores, crowd, cross } =
+            parts;
         let rank = shape.rank as usize;
         let flags = areas.iter().map(|area| std::array::from_fn(|place| area.round_flag(place))).collect();
         let spin_policy = if oversubscribed { SpinPolicy::SHARED_CORE } else { SpinPolicy::OWN_CORE };
@@ -206,9 +207,9 @@ impl Group {
 
     #[cold]
     #[inline(never)]
-    fn prepare(&mut self, call: &Call) -> Prepared {
+    fn prepare(&mut self, call: &Call) -> PreparedCall {
         self.forget_choice();
-        Prepared {
+        PreparedCall {
             op: call.op,
             dtype: call.dtype,
             reduce: call.reduce,
@@ -251,20 +252,20 @@ impl Group {
         let place = endpoint.exchange_buffers(plan.signature, Until::All(looks), buffers)?;
         let choice = self.choose(plan, place, early)?;
         match (choice, &mut self.cross) {
-            (Choice::Direct, _) => self.direct.run(&mut self.endpoint, plan),
-            (Choice::Published, _) => {
+            (CallChoice::Direct, _) => self.direct.run(&mut self.endpoint, plan),
+            (CallChoice::Published, _) => {
                 self.eager.take_published(&self.endpoint, plan, place);
                 Ok(())
             }
-            (Choice::Cross, Some(cross)) => cross.run(&mut self.endpoint, plan, place),
+            (CallChoice::Cross, Some(cross)) => cross.run(&mut self.endpoint, plan, place),
             // Not chosen where the system forbids it.
-            (Choice::Staged | Choice::Cross, _) => self.staged.run(&mut self.endpoint, plan),
+            (CallChoice::Staged | CallChoice::Cross, _) => self.staged.run(&mut self.endpoint, plan),
         }
     }
 
     /// The last choice, if all ranks sent the same for the same call.
     #[inline]
-    fn choose(&mut self, plan: &CallPlan, place: usize, early: bool) -> Result<Choice> {
+    fn choose(&mut self, plan: &CallPlan, place: usize, early: bool) -> Result<CallChoice> {
         match self.chosen.again(&self.endpoint, place) {
             Some(choice) => Ok(choice),
             None => self.choose_again(plan, place, early),
@@ -273,10 +274,10 @@ impl Group {
 
     #[cold]
     #[inline(never)]
-    fn choose_again(&mut self, plan: &CallPlan, place: usize, early: bool) -> Result<Choice> {
+    fn choose_again(&mut self, plan: &CallPlan, place: usize, early: bool) -> Result<CallChoice> {
         self.forget_choice();
         let choice = choose(&self.endpoint, self.cross.as_ref(), plan, place, early);
-        if choice == Choice::Direct {
+        if choice == CallChoice::Direct {
             self.direct.resolve(&self.endpoint, plan, place)?;
         }
         self.chosen.keep(choice, &self.endpoint, place);
@@ -294,7 +295,7 @@ impl Group {
     }
 }
 
-impl Communicator for Group {
+impl Communicator for RankEnd {
     fn shape(&self) -> &Shape {
         &self.endpoint.shape
     }

@@ -16,10 +16,10 @@ pub(crate) use isa::detect;
 /// A destination may be a source (the same address) and may overlap nothing else.
 ///
 /// Arguments: sources, destinations, elements, divisor of `avg`, manner.
-pub(crate) type Kernel = unsafe fn(&[*const u8], &[*mut u8], usize, usize, Manner);
+pub(crate) type PassKernel = unsafe fn(&[*const u8], &[*mut u8], usize, usize, Manner);
 
 /// Exchanges the contents of two ranges of so many bytes, which do not overlap and nobody else touches.
-pub(crate) type Exchange = unsafe fn(*mut u8, *mut u8, usize);
+pub(crate) type ExchangeKernel = unsafe fn(*mut u8, *mut u8, usize);
 
 /// How a pass goes through memory: changes its speed, never its result.
 #[derive(Clone, Copy, Debug, Default)]
@@ -31,7 +31,7 @@ pub struct Manner {
 }
 
 /// The kernel for this type and operator. `avg` divides by the number given; the others ignore it.
-pub fn kernel(isa: Isa, dtype: Dtype, reduce: Reduce) -> Kernel {
+pub fn kernel(isa: Isa, dtype: Dtype, reduce: Reduce) -> PassKernel {
     isa::table(isa)(dtype, reduce)
 }
 

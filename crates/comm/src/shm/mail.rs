@@ -30,7 +30,7 @@ pub(crate) struct Mail {
 
 /// How a message's bytes travel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum MailKind {
     Inline,
     Slot,
     Registered,
@@ -41,7 +41,7 @@ enum Kind {
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct Letter {
-    /// A [`Kind`] as a number: what a peer wrote is not trusted to be one.
+    /// A [`MailKind`] as a number: what a peer wrote is not trusted to be one.
     kind: u32,
     key: u32,
     /// Offset of the slot (direction * 2 + turn), offset in the registered part, or address.
@@ -86,19 +86,19 @@ pub(super) struct Ways<'a> {
 }
 
 impl Ways<'_> {
-    fn kind(self, call: &Call, len: usize) -> (Kind, u32) {
+    fn kind(self, call: &Call, len: usize) -> (MailKind, u32) {
         if len <= SHORT {
-            return (Kind::Inline, 0);
+            return (MailKind::Inline, 0);
         }
         let key = || self.endpoint.registry.allocation(&call.input, &self.endpoint.members).map(|views| views.key);
         match () {
-            () if len <= EAGER => (Kind::Slot, 0),
+            () if len <= EAGER => (MailKind::Slot, 0),
             () => match key() {
-                Some(key) => (Kind::Registered, key),
+                Some(key) => (MailKind::Registered, key),
                 None if self.cross.is_some_and(|cross| cross.takes_message(self.endpoint, call, len)) => {
-                    (Kind::Cross, 0)
+                    (MailKind::Cross, 0)
                 }
-                None => (Kind::Slot, 0),
+                None => (MailKind::Slot, 0),
             },
         }
     }
@@ -106,11 +106,11 @@ impl Ways<'_> {
     pub(super) fn path(self, call: &Call) -> &'static str {
         let halves = if call.op == Collective::SendRecv && call.direction == Direction::BothWays { 2 } else { 1 };
         match self.kind(call, call.input.len() / halves) {
-            (Kind::Inline, _) => "eager",
-            (Kind::Slot, _) if call.input.len() / halves <= MAIL_SLOT => "eager",
-            (Kind::Slot, _) => "staged",
-            (Kind::Registered, _) => "direct",
-            (Kind::Cross, _) => "cross",
+            (MailKind::Inline, _) => "eager",
+            (MailKind::Slot, _) if call.input.len() / halves <= MAIL_SLOT => "eager",
+            (MailKind::Slot, _) => "staged",
+            (MailKind::Registered, _) => "direct",
+            (MailKind::Cross, _) => "cross",
         }
     }
 
@@ -129,14 +129,14 @@ impl Ways<'_> {
     /// Where the bytes of a message lie. What the letter says is checked.
     fn locate(self, from: usize, letter: &Letter, len: usize, header: *mut u8) -> Result<*const u8> {
         let found = match letter.kind {
-            kind if kind == Kind::Inline as u32 && len <= SHORT => {
+            kind if kind == MailKind::Inline as u32 && len <= SHORT => {
                 // SAFETY: the header goes on for SHORT bytes after the letter.
                 Some(unsafe { header.add(8 + size_of::<Letter>()) })
             }
-            kind if kind == Kind::Slot as u32 && len <= MAIL_SLOT && letter.place < 4 => {
+            kind if kind == MailKind::Slot as u32 && len <= MAIL_SLOT && letter.place < 4 => {
                 Some(self.endpoint.areas[from].mail_slot(letter.place as usize / 2, letter.place as usize % 2))
             }
-            kind if kind == Kind::Registered as u32 => {
+            kind if kind == MailKind::Registered as u32 => {
                 let views = self.endpoint.registry.resolve(letter.key, &self.endpoint.members);
                 views.and_then(|views| views.at(self.endpoint.members[from], letter.place, len))
             }
@@ -213,10 +213,10 @@ impl Mail {
         let from = call.input.ptr().wrapping_add(at);
         let remaining = flow.len - flow.done;
         let (place, len) = match kind {
-            Kind::Inline => (0, remaining),
-            Kind::Registered => (call.input.offset() as u64 + at as u64, remaining),
-            Kind::Cross => (from as u64, remaining),
-            Kind::Slot => {
+            MailKind::Inline => (0, remaining),
+            MailKind::Registered => (call.input.offset() as u64 + at as u64, remaining),
+            MailKind::Cross => (from as u64, remaining),
+            MailKind::Slot => {
                 let len = remaining.min(MAIL_SLOT);
                 (self.fill_slot(ways, flow, count, from, len)?, len)
             }
@@ -228,7 +228,7 @@ impl Mail {
         unsafe {
             header.cast::<u64>().write(signature);
             header.add(8).cast::<Letter>().write(letter);
-            if kind == Kind::Inline {
+            if kind == MailKind::Inline {
                 std::ptr::copy_nonoverlapping(from, header.add(8 + size_of::<Letter>()), len);
             }
         }
@@ -237,7 +237,7 @@ impl Mail {
         self.sent[to] = count;
         flow.begun = true;
         flow.done += len;
-        if matches!(kind, Kind::Registered | Kind::Cross) {
+        if matches!(kind, MailKind::Registered | MailKind::Cross) {
             flow.pending = Some(count);
         }
         Ok(())
@@ -284,12 +284,12 @@ impl Mail {
                 flow.len - flow.done
             )));
         }
-        if letter.kind == Kind::Cross as u32 {
+        if letter.kind == MailKind::Cross as u32 {
             let cross = ways.cross.ok_or_else(|| Error::Mismatch("a message across processes".to_owned()))?;
             cross.read(from, to, letter.place, len)?;
         } else {
             let source = ways.locate(from, &letter, len, header)?;
-            let past_caches = letter.kind == Kind::Registered as u32 && ways.endpoint.goes_past_caches(len);
+            let past_caches = letter.kind == MailKind::Registered as u32 && ways.endpoint.goes_past_caches(len);
             // SAFETY: the source was located inside the peer's memory; the output was validated, and is not the source.
             unsafe {
                 if past_caches {

@@ -48,9 +48,9 @@ fn model(body: impl Fn() + Sync + Send + 'static) {
 }
 
 /// Words on the heap, kept until the model's end by the holder of this.
-struct Words(Vec<AtomicU32>);
+struct HeapWords(Vec<AtomicU32>);
 
-impl Words {
+impl HeapWords {
     fn new(count: usize) -> Arc<Self> {
         Arc::new(Self((0..count).map(|_| AtomicU32::new(0)).collect()))
     }
@@ -68,7 +68,7 @@ impl Words {
 #[test]
 fn a_flag_publishes_and_wakes() {
     model(|| {
-        let (words, park) = (Words::new(2), ModelFutex::new());
+        let (words, park) = (HeapWords::new(2), ModelFutex::new());
         let data = Plain::new(UnsafeCell::new(0));
         let raiser = {
             let (words, park, data) = (words.clone(), park.clone(), data.clone());
@@ -89,7 +89,7 @@ fn a_flag_publishes_and_wakes() {
 #[test]
 fn no_wake_up_is_lost_between_counts() {
     model(|| {
-        let (words, park) = (Words::new(2), ModelFutex::new());
+        let (words, park) = (HeapWords::new(2), ModelFutex::new());
         let raiser = {
             let (words, park) = (words.clone(), park.clone());
             thread::spawn(move || (1..=2).for_each(|count| words.flag(0).raise(count, &park)))
@@ -103,7 +103,7 @@ fn no_wake_up_is_lost_between_counts() {
 
 /// Who gives in a round.
 #[derive(Clone, Copy)]
-enum Step {
+enum RoundStep {
     /// One rank, through its small slot: it does not wait, and its peer waits for it alone.
     From(usize),
     /// All, through large slots, and all wait for all.
@@ -114,7 +114,7 @@ enum Step {
 
 /// Cells of a rank, in the manner of its area: loom checks that nobody reads one while it is written.
 #[derive(Default)]
-struct Cells {
+struct AreaCells {
     headers: [UnsafeCell<u32>; RING],
     small: [UnsafeCell<u32>; RING],
     large: [UnsafeCell<u32>; 2],
@@ -134,7 +134,7 @@ fn read(cell: &UnsafeCell<u32>) -> u32 {
 struct End {
     rank: usize,
     rounds: Rounds<ModelFutex>,
-    cells: Plain<[Cells; 2]>,
+    cells: Plain<[AreaCells; 2]>,
     /// Rounds, as counted here.
     opened: u32,
     settled: u32,
@@ -147,13 +147,14 @@ impl End {
         assert_eq!(read(&self.cells[1 - self.rank].headers[place]), self.settled);
     }
 
-    fn step(&mut self, step: Step) {
+    fn step(&mut self, step: RoundStep) {
         let (rank, peer) = (self.rank, 1 - self.rank);
-        let gives = matches!(step, Step::All | Step::Ring) || matches!(step, Step::From(root) if root == rank);
+        let gives =
+            matches!(step, RoundStep::All | RoundStep::Ring) || matches!(step, RoundStep::From(root) if root == rank);
         while !self.rounds.has_room() {
             self.settle_next();
         }
-        if matches!(step, Step::All) {
+        if matches!(step, RoundStep::All) {
             while self.rounds.unsettled() > 0 {
                 self.settle_next();
             }
@@ -161,8 +162,8 @@ impl End {
         self.opened += 1;
         let (place, cells) = (self.rounds.next_place(), self.cells.clone());
         let slot = |of: usize| match step {
-            Step::From(_) | Step::Ring => &cells[of].small[place],
-            Step::All => &cells[of].large[place & 1],
+            RoundStep::From(_) | RoundStep::Ring => &cells[of].small[place],
+            RoundStep::All => &cells[of].large[place & 1],
         };
         if gives {
             write(slot(rank), self.opened * 10 + rank as u32);
@@ -170,24 +171,24 @@ impl End {
         write(&cells[rank].headers[place], self.opened);
         self.rounds.arrive();
         match step {
-            Step::From(root) if root == rank => return,
-            Step::From(_) => {
+            RoundStep::From(root) if root == rank => return,
+            RoundStep::From(_) => {
                 self.rounds.wait_for(peer).unwrap();
                 assert_eq!(read(&cells[peer].headers[place]), self.opened);
             }
-            Step::All | Step::Ring => (0..self.rounds.unsettled()).for_each(|_| self.settle_next()),
+            RoundStep::All | RoundStep::Ring => (0..self.rounds.unsettled()).for_each(|_| self.settle_next()),
         }
         assert_eq!(read(slot(peer)), self.opened * 10 + peer as u32);
     }
 }
 
 /// Slots and headers are written again with no waiting but what rounds ask for, and nobody reads them meanwhile.
-fn guarded(steps: &[Step]) {
-    let steps: Plain<[Step]> = steps.into();
+fn guarded(steps: &[RoundStep]) {
+    let steps: Plain<[RoundStep]> = steps.into();
     model(move || {
         // Per rank and place: a flag of two words.
-        let (words, park) = (Words::new(2 * RING * 2), ModelFutex::new());
-        let cells: Plain<[Cells; 2]> = Plain::default();
+        let (words, park) = (HeapWords::new(2 * RING * 2), ModelFutex::new());
+        let cells: Plain<[AreaCells; 2]> = Plain::default();
         let end = |rank: usize| {
             let (words, park, cells, steps) = (words.clone(), park.clone(), cells.clone(), steps.clone());
             move || {
@@ -206,35 +207,49 @@ fn guarded(steps: &[Step]) {
 
 #[test]
 fn rounds_guard_the_double_buffer() {
-    guarded(&[Step::All; 3]);
+    guarded(&[RoundStep::All; 3]);
 }
 
 /// Small slots in rounds of all: written again by one who goes on, and after one who went on.
 #[test]
 fn rounds_guard_the_ring_in_rounds_of_all() {
-    guarded(&[Step::Ring; RING + 1]);
-    let mut steps = [Step::From(0); RING + 1];
-    steps[0] = Step::Ring;
+    guarded(&[RoundStep::Ring; RING + 1]);
+    let mut steps = [RoundStep::From(0); RING + 1];
+    steps[0] = RoundStep::Ring;
     guarded(&steps);
-    steps[0] = Step::From(0);
-    steps[RING] = Step::Ring;
+    steps[0] = RoundStep::From(0);
+    steps[RING] = RoundStep::Ring;
     guarded(&steps);
 }
 
 /// Once round the ring and on: the wait that was put off is for the slot's last readers.
 #[test]
 fn rounds_guard_the_slots_of_who_goes_on() {
-    guarded(&[Step::From(0); RING + 2]);
+    guarded(&[RoundStep::From(0); RING + 2]);
 }
 
 /// Who gives changes, so that both have rounds that they have not settled.
 #[test]
 fn rounds_guard_the_slots_of_several_roots() {
-    guarded(&[Step::From(0), Step::From(1), Step::From(1), Step::From(0), Step::From(0), Step::From(1)]);
+    guarded(&[
+        RoundStep::From(0),
+        RoundStep::From(1),
+        RoundStep::From(1),
+        RoundStep::From(0),
+        RoundStep::From(0),
+        RoundStep::From(1),
+    ]);
 }
 
 /// What went on is caught up with before large slots are written, and again after.
 #[test]
 fn rounds_guard_large_slots_between_small_ones() {
-    guarded(&[Step::All, Step::From(0), Step::All, Step::From(1), Step::From(0), Step::All]);
+    guarded(&[
+        RoundStep::All,
+        RoundStep::From(0),
+        RoundStep::All,
+        RoundStep::From(1),
+        RoundStep::From(0),
+        RoundStep::All,
+    ]);
 }

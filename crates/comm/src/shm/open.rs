@@ -9,9 +9,9 @@ use terms::{Bytes, Space};
 use super::area::{Area, Order};
 use super::cross::Cross;
 use super::flag::Looks;
-use super::group::{Group, Parts};
+use super::group::{GroupParts, RankEnd};
 use super::near;
-use super::parts::Parts as Layout;
+use super::parts::AllParts as Layout;
 use super::regions::{Key, Registry, Views, region};
 use super::rendezvous::{Invitation, Star, Token, connect, token};
 use crate::{Abort, Bootstrap, Capabilities, Error, Options, Progress, Result, Shape};
@@ -106,7 +106,7 @@ fn process_names() -> u64 {
 }
 
 /// Opens the communicator of the whole world. Collective.
-pub fn world(bootstrap: &mut dyn Bootstrap, options: &Options, abort: &Abort) -> Result<Group> {
+pub fn world(bootstrap: &mut dyn Bootstrap, options: &Options, abort: &Abort) -> Result<RankEnd> {
     let place = bootstrap.place();
     if place.size > MOST_RANKS {
         let what = format!("join {} ranks (at most {MOST_RANKS})", place.size);
@@ -141,7 +141,7 @@ pub fn world(bootstrap: &mut dyn Bootstrap, options: &Options, abort: &Abort) ->
     let (areas, all) = areas(&star, (place.rank, place.size), order, reached, abort)?;
     // All have tried: until then everybody's secret must stay where it is.
     drop(secret);
-    let mut group = Group::new(Parts {
+    let mut group = RankEnd::new(GroupParts {
         shape: shape(place.rank, place.size),
         members: (0..place.size).collect(),
         areas,
@@ -225,7 +225,7 @@ fn areas(star: &Star, (rank, size): (u32, u32), order: Order, flags: u8, abort: 
     if all & MAPPED == 0 {
         return Err(out_of_memory(what, layout.bytes()));
     }
-    let area = |(rank, part): (usize, &super::parts::Part)| {
+    let area = |(rank, part): (usize, &super::parts::RankPart)| {
         let small = || Error::Mismatch("rank 0 gave too little memory for control areas".to_owned());
         Area::new(mapping.clone(), (rank * order.head, part.begin), size as usize, order).ok_or_else(small)
     };
@@ -279,12 +279,12 @@ struct Wish {
 /// What ranks tell each other when they split: color (u64::MAX: none) and key.
 #[derive(Clone, Copy)]
 #[repr(C)]
-struct Side {
+struct SplitSide {
     color: u64,
     key: u32,
 }
 
-impl Group {
+impl RankEnd {
     pub(super) fn allocate(&mut self, bytes: usize, space: Space) -> Result<Arc<Region>> {
         self.endpoint.ready()?;
         crate::at_once::host_only("shm", space)?;
@@ -329,10 +329,10 @@ impl Group {
     }
 
     /// This rank's group of those that all ranks are split into.
-    pub fn part(&mut self, color: Option<u32>, key: u32) -> Result<Option<Group>> {
+    pub fn part(&mut self, color: Option<u32>, key: u32) -> Result<Option<RankEnd>> {
         self.endpoint.ready()?;
-        let sides = self.endpoint.gather(Side { color: color.map_or(u64::MAX, u64::from), key })?;
-        let entry = |side: &Side| (u32::try_from(side.color).ok(), side.key);
+        let sides = self.endpoint.gather(SplitSide { color: color.map_or(u64::MAX, u64::from), key })?;
+        let entry = |side: &SplitSide| (u32::try_from(side.color).ok(), side.key);
         let entries: Vec<(Option<u32>, u32)> = sides.iter().map(entry).collect();
         let own = self.endpoint.shape.rank;
         let members = crate::members(&entries, own);
@@ -348,7 +348,7 @@ impl Group {
         let cores: Vec<Option<u32>> = members.iter().map(|member| self.cores[*member as usize]).collect();
         let order = Order::for_size(size as usize, self.endpoint.oversubscribed && is_crowded(cores.iter().copied()));
         let processes = |cross: &Cross| cross.for_members(&members);
-        let mut group = Group::new(Parts {
+        let mut group = RankEnd::new(GroupParts {
             shape: shape(rank, size),
             areas: areas(&star, (rank, size), order, 0, &self.endpoint.abort)?.0,
             registry: Arc::new(Registry::below(&self.endpoint.registry)),

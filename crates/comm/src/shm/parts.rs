@@ -14,7 +14,7 @@ const HUGE_FROM: usize = 5 << 18;
 
 /// One rank's part.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Part {
+pub(crate) struct RankPart {
     /// The bytes of the file that need pages.
     pub(crate) pages: Range<usize>,
     /// Where the rank's data begins.
@@ -30,8 +30,8 @@ pub(crate) struct Pages {
 
 /// All ranks' parts.
 #[derive(Clone, Debug)]
-pub(crate) struct Parts {
-    pub(crate) parts: Vec<Part>,
+pub(crate) struct AllParts {
+    pub(crate) parts: Vec<RankPart>,
     /// Bytes before the parts that are not one rank's: whole huge pages, which ranks provide in turn.
     shared: usize,
     /// Whether parts get their pages at once, or each when it is first touched.
@@ -40,7 +40,7 @@ pub(crate) struct Parts {
     pub(crate) len: usize,
 }
 
-impl Parts {
+impl AllParts {
     /// A part of `bytes` for each of these members, in their order. None where that is more than an address can tell.
     pub(crate) fn new(members: &[u32], bytes: usize) -> Option<Self> {
         Self::behind(0, members, bytes, bytes < HUGE_FROM)
@@ -94,31 +94,31 @@ impl Parts {
 }
 
 /// On huge pages of its own, with the skew of the rank before its data.
-fn apart(member: u32, bytes: usize, end: &mut usize) -> Part {
+fn apart(member: u32, bytes: usize, end: &mut usize) -> RankPart {
     let begin = *end + skew(member);
     let pages = *end..(begin + bytes).next_multiple_of(HUGE_PAGE);
     *end = pages.end;
-    Part { pages, begin }
+    RankPart { pages, begin }
 }
 
 /// Close to the part before it. An odd number of pages from part to part: the distance of no two ranks is then a multiple of
 /// 2^28 bytes, or of any other power of two pages that fewer ranks would fill (see [`skew`]). Two pages between them keep
 /// prefetching of one rank's lines from another's.
-fn close(member: u32, bytes: usize, end: &mut usize) -> Part {
+fn close(member: u32, bytes: usize, end: &mut usize) -> RankPart {
     let begin = *end + skew(member) % PAGE;
     let pages = *end..(begin + bytes.max(1)).next_multiple_of(PAGE);
     // Alike for all ranks, wherever in its first page a rank begins.
     let longest = (PAGE / 2 + bytes.max(1)).div_ceil(PAGE);
     *end += ((longest + 2) | 1) * PAGE;
-    Part { pages, begin }
+    RankPart { pages, begin }
 }
 
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 
-    fn parts(ranks: u32, bytes: usize) -> Parts {
-        Parts::new(&(0..ranks).collect::<Vec<_>>(), bytes).unwrap()
+    fn parts(ranks: u32, bytes: usize) -> AllParts {
+        AllParts::new(&(0..ranks).collect::<Vec<_>>(), bytes).unwrap()
     }
 
     #[test]
@@ -160,7 +160,7 @@ mod tests {
     fn ranks_provide_pages_once() {
         for (ranks, crowded) in [(4, false), (20, true), (256, true), (1024, true)] {
             let order = Order::for_size(ranks, crowded);
-            let all = Parts::of_areas(&(0..ranks as u32).collect::<Vec<_>>(), order).unwrap();
+            let all = AllParts::of_areas(&(0..ranks as u32).collect::<Vec<_>>(), order).unwrap();
             let mut provided: Vec<Pages> = (0..ranks).flat_map(|rank| all.provided_by(rank)).collect();
             provided.sort_by_key(|pages| pages.range.start);
             assert!(provided.windows(2).all(|pair| pair[0].range.end <= pair[1].range.start), "{ranks}");
@@ -181,15 +181,15 @@ mod tests {
     /// What is not given pages at once must be there when it is touched.
     #[test]
     fn what_gets_pages_later_is_refused_at_once() {
-        let crowd = Parts::of_areas(&(0..64).collect::<Vec<_>>(), Order::for_size(64, true)).unwrap();
+        let crowd = AllParts::of_areas(&(0..64).collect::<Vec<_>>(), Order::for_size(64, true)).unwrap();
         assert!(crowd.fits(None) && crowd.fits(Some(crowd.bytes())) && !crowd.fits(Some(crowd.bytes() - 1)));
         assert!(crowd.bytes() > 64 * (4 << 20));
     }
 
     #[test]
     fn what_no_address_can_tell_is_refused() {
-        assert!(Parts::new(&[0, 1], usize::MAX).is_none() && Parts::new(&[0, 1], usize::MAX / 2).is_none());
-        assert!(Parts::new(&[0, 1], 1 << 46).is_some());
+        assert!(AllParts::new(&[0, 1], usize::MAX).is_none() && AllParts::new(&[0, 1], usize::MAX / 2).is_none());
+        assert!(AllParts::new(&[0, 1], 1 << 46).is_some());
     }
 
     /// Bytes in use grow with the ranks and not with their square.

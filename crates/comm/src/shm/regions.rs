@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 
 use device::{Region, SharedMapping, Slice};
 
-use super::parts::Parts;
+use super::parts::AllParts;
 
 /// Names an allocation among ranks. Zero: memory of the rank's own.
 pub(crate) type Key = u32;
@@ -36,7 +36,7 @@ impl Views {
         len: usize,
         members: &[u32],
         mapping: Arc<SharedMapping>,
-        parts: &Parts,
+        parts: &AllParts,
     ) -> Option<Self> {
         let mut begins = Vec::new();
         for (member, part) in members.iter().zip(&parts.parts) {

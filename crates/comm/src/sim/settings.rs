@@ -27,7 +27,7 @@ pub(super) const FIELDS: &[Field] = &[
 const SEED: u64 = 1;
 
 #[derive(Deserialize)]
-pub(super) struct Settings {
+pub(super) struct SimSettings {
     link_bandwidth: Option<f64>,
     link_latency: Option<f64>,
     noise: Option<f64>,
@@ -35,7 +35,7 @@ pub(super) struct Settings {
     noise_correlation: Option<f64>,
 }
 
-impl Settings {
+impl SimSettings {
     /// The link, and its noise where there is some.
     pub(super) fn parts(self) -> (Pace, Option<Noise>) {
         let link = Pace {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use device::cuda::{CudaError, Event, Gpu, Stream};
 use device::{Region, Slice};
 
-use super::cut::{Cut, Side};
+use super::cut::{CallBuffer, Cut};
 use crate::{Abort, Result, gpus};
 
 /// Memory of the host for pieces of calls: as the inner communicator knows it, and as the GPU's copies do.
@@ -35,7 +35,7 @@ impl Buffers {
 }
 
 /// Copies both ways, side by side, and where each piece's has come to.
-pub(super) struct Lanes {
+pub(super) struct CopyLanes {
     out: Stream,
     back: Stream,
     /// By the place that a copy fills, or empties.
@@ -43,7 +43,7 @@ pub(super) struct Lanes {
     stored: [Event; 2],
 }
 
-impl Lanes {
+impl CopyLanes {
     pub(super) fn new(gpu: &Arc<Gpu>) -> device::cuda::Result<Self> {
         let events = || -> device::cuda::Result<[Event; 2]> { Ok([Event::new(gpu)?, Event::new(gpu)?]) };
         Ok(Self { out: Stream::new(gpu)?, back: Stream::new(gpu)?, fetched: events()?, stored: events()? })
@@ -78,28 +78,28 @@ impl Lanes {
             // Of the piece before the last: this one's output takes its place.
             wait(&self.stored[place])?;
             let side = |side| buffers.host(cut.place(side, index), cut.part(side, index).len());
-            work(side(Side::Input), side(Side::Output))?;
+            work(side(CallBuffer::Input), side(CallBuffer::Output))?;
             self.store(buffers, cut, index).map_err(refused)?;
         }
         self.stored.iter().try_for_each(wait)
     }
 
     fn fetch(&self, buffers: &Buffers, cut: &Cut, index: usize) -> device::cuda::Result<()> {
-        let from = cut.part(Side::Input, index);
+        let from = cut.part(CallBuffer::Input, index);
         if index >= cut.pieces || from.is_empty() {
             return Ok(());
         }
-        let to = buffers.pinned(cut.place(Side::Input, index), from.len());
+        let to = buffers.pinned(cut.place(CallBuffer::Input, index), from.len());
         to.copy_from(&from, Some(&self.out))?;
         self.out.record(&self.fetched[index % 2])
     }
 
     fn store(&self, buffers: &Buffers, cut: &Cut, index: usize) -> device::cuda::Result<()> {
-        let to = cut.part(Side::Output, index);
+        let to = cut.part(CallBuffer::Output, index);
         if to.is_empty() {
             return Ok(());
         }
-        let from = buffers.pinned(cut.place(Side::Output, index), to.len());
+        let from = buffers.pinned(cut.place(CallBuffer::Output, index), to.len());
         to.copy_from(&from, Some(&self.back))?;
         self.back.record(&self.stored[index % 2])
     }

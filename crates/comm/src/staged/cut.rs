@@ -18,12 +18,12 @@ pub(super) struct Cut {
     /// Bytes of a piece: of the last fewer.
     piece: usize,
     pub(super) pieces: usize,
-    layout: Layout,
+    layout: PieceLayout,
 }
 
 /// Bytes of the places for pieces of input and output, the same on all ranks but for a ping_pong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Layout {
+struct PieceLayout {
     places: usize,
     widths: [usize; 2],
 }
@@ -39,7 +39,7 @@ fn is_cut(op: Collective, direction: Direction) -> bool {
 
 /// What a call says of its size, besides S.
 #[derive(Clone, Copy)]
-struct Kind<'a> {
+struct CallSize<'a> {
     op: Collective,
     direction: Direction,
     element: u64,
@@ -48,10 +48,10 @@ struct Kind<'a> {
     counts: Option<&'a Counts>,
 }
 
-impl Layout {
+impl PieceLayout {
     /// For S elements.
-    fn new(kind: Kind<'_>, count: u64) -> (Self, usize) {
-        let Kind { op, direction, element, ranks, peer, counts } = kind;
+    fn new(kind: CallSize<'_>, count: u64) -> (Self, usize) {
+        let CallSize { op, direction, element, ranks, peer, counts } = kind;
         // A root, and another rank: no third gives or gets more.
         let extent = |rank| extents(op, count, rank, ranks, peer, counts);
         let (one, other) = (extent(peer % ranks), extent((peer + 1) % ranks));
@@ -83,8 +83,8 @@ impl Cut {
         let (count, element) = (call.count(shape), call.dtype.bytes());
         let counts = call.counts.as_deref();
         let Call { op, direction, peer, .. } = *call;
-        let kind = Kind { op, direction, element, ranks: shape.size, peer, counts };
-        let (layout, pieces) = Layout::new(kind, count);
+        let kind = CallSize { op, direction, element, ranks: shape.size, peer, counts };
+        let (layout, pieces) = PieceLayout::new(kind, count);
         let extent = extents(op, count, shape.rank, shape.size, peer, counts);
         // A root's peers may give a buffer that is left alone.
         let part = |slice: &Slice, elements: u64| slice.slice(0, (elements * element) as usize);
@@ -101,25 +101,25 @@ impl Cut {
     }
 
     /// A piece of the GPU's input or output; empty where this rank has no part in it.
-    pub(super) fn part(&self, side: Side, index: usize) -> Slice {
+    pub(super) fn part(&self, side: CallBuffer, index: usize) -> Slice {
         let whole = &self.sides[side as usize];
         let begin = index.saturating_mul(self.piece).min(whole.len());
         whole.slice(begin, self.piece.min(whole.len() - begin)).unwrap_or_else(|| whole.clone())
     }
 
     /// Where a piece begins in the buffers of the host.
-    pub(super) fn place(&self, side: Side, index: usize) -> usize {
-        let Layout { places, widths: [input, output] } = self.layout;
+    pub(super) fn place(&self, side: CallBuffer, index: usize) -> usize {
+        let PieceLayout { places, widths: [input, output] } = self.layout;
         match side {
-            Side::Input => index % places * input,
-            Side::Output => places * input + index % places * output,
+            CallBuffer::Input => index % places * input,
+            CallBuffer::Output => places * input + index % places * output,
         }
     }
 }
 
 /// Which of a call's buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Side {
+pub(super) enum CallBuffer {
     Input,
     Output,
 }
@@ -134,5 +134,5 @@ pub fn host_bytes(
     if op == Collective::Barrier {
         return 0;
     }
-    Layout::new(Kind { op, direction, element, ranks, peer, counts }, count).0.bytes() as u64
+    PieceLayout::new(CallSize { op, direction, element, ranks, peer, counts }, count).0.bytes() as u64
 }

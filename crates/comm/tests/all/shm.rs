@@ -7,7 +7,7 @@ mod streams;
 
 use std::sync::Arc;
 
-use comm::internals::{Cross, Group, RING, world};
+use comm::internals::{Cross, RING, RankEnd, world};
 use comm::{Abort, Call, Communicator, Counts, Error, Options, extents, threads};
 use device::{Region, Slice};
 use terms::{Collective, Direction, Dtype, Named, Reduce, Space};
@@ -17,8 +17,8 @@ pub(super) fn run<T: Send>(ranks: u32, options: &Options, body: impl Fn(&mut dyn
     run_groups(ranks, options, |group| body(group))
 }
 
-/// Opens a group of threads and runs `body` in each with its [`Group`]: for what only a group knows.
-pub(super) fn run_groups<T: Send>(ranks: u32, options: &Options, body: impl Fn(&mut Group) -> T + Sync) -> Vec<T> {
+/// Opens a group of threads and runs `body` in each with its [`RankEnd`]: for what only a group knows.
+pub(super) fn run_groups<T: Send>(ranks: u32, options: &Options, body: impl Fn(&mut RankEnd) -> T + Sync) -> Vec<T> {
     let abort = Abort::default();
     let (bootstraps, body, abort) = (threads(ranks, &abort), &body, &abort);
     std::thread::scope(|scope| {
@@ -453,7 +453,7 @@ fn sixty_four_ranks() {
 /// and so do the ranks of a part of it.
 #[test]
 fn all_areas_of_a_group_lie_in_one_mapping() {
-    let one = |group: &Group| {
+    let one = |group: &RankEnd| {
         let all = group.mappings();
         all.len() == group.shape().size as usize && all.iter().all(|mapping| *mapping == all[0])
     };

@@ -14,7 +14,7 @@ pub(super) type Code = c_int;
 /// CUdevice.
 pub(super) type DeviceNumber = c_int;
 /// CUcontext, CUstream, CUevent, CUmodule, CUfunction.
-pub(super) type Handle = *mut c_void;
+pub(super) type DriverHandle = *mut c_void;
 /// CUdeviceptr.
 pub(super) type Address = u64;
 
@@ -25,7 +25,7 @@ pub(super) struct IpcHandle(pub(super) [u8; 64]);
 
 crate::functions! {
     /// The table.
-    pub(super) struct Functions;
+    pub(super) struct DriverFunctions;
     init = c"cuInit": fn(c_uint) -> Code;
     version = c"cuDriverGetVersion": fn(*mut c_int) -> Code;
     error_name = c"cuGetErrorName": fn(Code, *mut *const c_char) -> Code;
@@ -36,9 +36,9 @@ crate::functions! {
     device_attribute = c"cuDeviceGetAttribute": fn(*mut c_int, c_int, DeviceNumber) -> Code;
     device_uuid = c"cuDeviceGetUuid_v2": fn(*mut Uuid, DeviceNumber) -> Code;
     bus_id = c"cuDeviceGetPCIBusId": fn(*mut c_char, c_int, DeviceNumber) -> Code;
-    context_retain = c"cuDevicePrimaryCtxRetain": fn(*mut Handle, DeviceNumber) -> Code;
+    context_retain = c"cuDevicePrimaryCtxRetain": fn(*mut DriverHandle, DeviceNumber) -> Code;
     context_release = c"cuDevicePrimaryCtxRelease_v2": fn(DeviceNumber) -> Code;
-    context_set = c"cuCtxSetCurrent": fn(Handle) -> Code;
+    context_set = c"cuCtxSetCurrent": fn(DriverHandle) -> Code;
     memory_info = c"cuMemGetInfo_v2": fn(*mut usize, *mut usize) -> Code;
     memory_alloc = c"cuMemAlloc_v2": fn(*mut Address, usize) -> Code;
     memory_free = c"cuMemFree_v2": fn(Address) -> Code;
@@ -46,39 +46,39 @@ crate::functions! {
     host_free = c"cuMemFreeHost": fn(*mut c_void) -> Code;
     host_register = c"cuMemHostRegister_v2": fn(*mut c_void, usize, c_uint) -> Code;
     host_unregister = c"cuMemHostUnregister": fn(*mut c_void) -> Code;
-    memory_set = c"cuMemsetD8Async": fn(Address, u8, usize, Handle) -> Code;
-    copy_in = c"cuMemcpyHtoDAsync_v2": fn(Address, *const c_void, usize, Handle) -> Code;
-    copy_out = c"cuMemcpyDtoHAsync_v2": fn(*mut c_void, Address, usize, Handle) -> Code;
-    copy_within = c"cuMemcpyDtoDAsync_v2": fn(Address, Address, usize, Handle) -> Code;
+    memory_set = c"cuMemsetD8Async": fn(Address, u8, usize, DriverHandle) -> Code;
+    copy_in = c"cuMemcpyHtoDAsync_v2": fn(Address, *const c_void, usize, DriverHandle) -> Code;
+    copy_out = c"cuMemcpyDtoHAsync_v2": fn(*mut c_void, Address, usize, DriverHandle) -> Code;
+    copy_within = c"cuMemcpyDtoDAsync_v2": fn(Address, Address, usize, DriverHandle) -> Code;
     ipc_get = c"cuIpcGetMemHandle": fn(*mut IpcHandle, Address) -> Code;
     ipc_open = c"cuIpcOpenMemHandle_v2": fn(*mut Address, IpcHandle, c_uint) -> Code;
     ipc_close = c"cuIpcCloseMemHandle": fn(Address) -> Code;
-    stream_create = c"cuStreamCreate": fn(*mut Handle, c_uint) -> Code;
-    stream_destroy = c"cuStreamDestroy_v2": fn(Handle) -> Code;
-    stream_synchronize = c"cuStreamSynchronize": fn(Handle) -> Code;
-    stream_wait = c"cuStreamWaitEvent": fn(Handle, Handle, c_uint) -> Code;
-    event_create = c"cuEventCreate": fn(*mut Handle, c_uint) -> Code;
-    event_destroy = c"cuEventDestroy_v2": fn(Handle) -> Code;
-    event_record = c"cuEventRecord": fn(Handle, Handle) -> Code;
-    event_query = c"cuEventQuery": fn(Handle) -> Code;
-    event_elapsed = c"cuEventElapsedTime": fn(*mut f32, Handle, Handle) -> Code;
-    capture_begin = c"cuStreamBeginCapture_v2": fn(Handle, c_uint) -> Code;
-    capture_end = c"cuStreamEndCapture": fn(Handle, *mut Handle) -> Code;
-    graph_instantiate = c"cuGraphInstantiateWithFlags": fn(*mut Handle, Handle, u64) -> Code;
-    graph_launch = c"cuGraphLaunch": fn(Handle, Handle) -> Code;
-    graph_destroy = c"cuGraphDestroy": fn(Handle) -> Code;
-    graph_exec_destroy = c"cuGraphExecDestroy": fn(Handle) -> Code;
-    link_create = c"cuLinkCreate_v2": fn(c_uint, *mut c_int, *mut *mut c_void, *mut Handle) -> Code;
+    stream_create = c"cuStreamCreate": fn(*mut DriverHandle, c_uint) -> Code;
+    stream_destroy = c"cuStreamDestroy_v2": fn(DriverHandle) -> Code;
+    stream_synchronize = c"cuStreamSynchronize": fn(DriverHandle) -> Code;
+    stream_wait = c"cuStreamWaitEvent": fn(DriverHandle, DriverHandle, c_uint) -> Code;
+    event_create = c"cuEventCreate": fn(*mut DriverHandle, c_uint) -> Code;
+    event_destroy = c"cuEventDestroy_v2": fn(DriverHandle) -> Code;
+    event_record = c"cuEventRecord": fn(DriverHandle, DriverHandle) -> Code;
+    event_query = c"cuEventQuery": fn(DriverHandle) -> Code;
+    event_elapsed = c"cuEventElapsedTime": fn(*mut f32, DriverHandle, DriverHandle) -> Code;
+    capture_begin = c"cuStreamBeginCapture_v2": fn(DriverHandle, c_uint) -> Code;
+    capture_end = c"cuStreamEndCapture": fn(DriverHandle, *mut DriverHandle) -> Code;
+    graph_instantiate = c"cuGraphInstantiateWithFlags": fn(*mut DriverHandle, DriverHandle, u64) -> Code;
+    graph_launch = c"cuGraphLaunch": fn(DriverHandle, DriverHandle) -> Code;
+    graph_destroy = c"cuGraphDestroy": fn(DriverHandle) -> Code;
+    graph_exec_destroy = c"cuGraphExecDestroy": fn(DriverHandle) -> Code;
+    link_create = c"cuLinkCreate_v2": fn(c_uint, *mut c_int, *mut *mut c_void, *mut DriverHandle) -> Code;
     link_add = c"cuLinkAddData_v2": fn(
-        Handle, c_int, *mut c_void, usize, *const c_char, c_uint, *mut c_int, *mut *mut c_void
+        DriverHandle, c_int, *mut c_void, usize, *const c_char, c_uint, *mut c_int, *mut *mut c_void
     ) -> Code;
-    link_complete = c"cuLinkComplete": fn(Handle, *mut *mut c_void, *mut usize) -> Code;
-    link_destroy = c"cuLinkDestroy": fn(Handle) -> Code;
-    module_load = c"cuModuleLoadData": fn(*mut Handle, *const c_void) -> Code;
-    module_function = c"cuModuleGetFunction": fn(*mut Handle, Handle, *const c_char) -> Code;
-    function_set = c"cuFuncSetAttribute": fn(Handle, c_int, c_int) -> Code;
+    link_complete = c"cuLinkComplete": fn(DriverHandle, *mut *mut c_void, *mut usize) -> Code;
+    link_destroy = c"cuLinkDestroy": fn(DriverHandle) -> Code;
+    module_load = c"cuModuleLoadData": fn(*mut DriverHandle, *const c_void) -> Code;
+    module_function = c"cuModuleGetFunction": fn(*mut DriverHandle, DriverHandle, *const c_char) -> Code;
+    function_set = c"cuFuncSetAttribute": fn(DriverHandle, c_int, c_int) -> Code;
     launch = c"cuLaunchKernel": fn(
-        Handle, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, Handle, *mut *mut c_void, *mut *mut c_void
+        DriverHandle, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, DriverHandle, *mut *mut c_void, *mut *mut c_void
     ) -> Code;
 }
 
@@ -109,7 +109,7 @@ fn version(number: c_int) -> String {
 /// The driver's library, initialised.
 #[derive(Debug)]
 pub struct Driver {
-    pub(super) functions: Functions,
+    pub(super) functions: DriverFunctions,
 }
 
 impl Driver {
@@ -119,7 +119,7 @@ impl Driver {
     /// What the loader says, the symbols that lack, or what the driver says: without a device, that there is none. A driver that
     /// is too old for the kernels.
     pub fn open(path: &Path) -> std::result::Result<Self, String> {
-        let driver = Self { functions: Functions::open(path)? };
+        let driver = Self { functions: DriverFunctions::open(path)? };
         // SAFETY: as cuda.h declares it.
         driver.succeeded("cuInit", unsafe { (driver.functions.init)(0) }).map_err(|error| error.to_string())?;
         let number = driver.number().map_err(|error| error.to_string())?;

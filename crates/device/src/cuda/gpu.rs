@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::Result;
 use super::cache::Cache;
-use super::driver::{DeviceNumber, Driver, Handle, Uuid};
+use super::driver::{DeviceNumber, Driver, DriverHandle, Uuid};
 use super::kernels::Kernels;
 use super::module::Loads;
 
@@ -34,8 +34,8 @@ const EMULATED: &str = "Emulated GPU";
 pub struct Gpu {
     pub(super) driver: Driver,
     pub(super) device: DeviceNumber,
-    context: Handle,
-    pub(super) stream: Handle,
+    context: DriverHandle,
+    pub(super) stream: DriverHandle,
     name: String,
     uuid: Uuid,
     kernels: OnceLock<Kernels>,
@@ -237,7 +237,7 @@ impl Drop for Gpu {
 /// A point in the stream.
 pub struct Event {
     gpu: Arc<Gpu>,
-    event: Handle,
+    event: DriverHandle,
 }
 
 // SAFETY: as of `Gpu`.
@@ -293,7 +293,7 @@ impl Event {
     }
 
     /// Moves the event behind all that this stream of the device was given so far.
-    pub(super) fn record_on(&self, stream: Handle) -> Result<()> {
+    pub(super) fn record_on(&self, stream: DriverHandle) -> Result<()> {
         // SAFETY: as cuda.h declares it; event and stream are alive.
         let recorded = unsafe { (self.gpu.driver.functions.event_record)(self.event, stream) };
         self.gpu.driver.succeeded("cuEventRecord", recorded)
@@ -308,7 +308,7 @@ impl Event {
     }
 
     /// What this stream of the device is given from now on waits for it.
-    pub(super) fn hold(&self, stream: Handle) -> Result<()> {
+    pub(super) fn hold(&self, stream: DriverHandle) -> Result<()> {
         // SAFETY: as above.
         let held = unsafe { (self.gpu.driver.functions.stream_wait)(stream, self.event, 0) };
         self.gpu.driver.succeeded("cuStreamWaitEvent", held)
@@ -344,7 +344,7 @@ impl fmt::Debug for Event {
 /// A further stream of a device. Its work runs beside that of the device's own.
 pub struct Stream {
     gpu: Arc<Gpu>,
-    stream: Handle,
+    stream: DriverHandle,
     point: Event,
 }
 

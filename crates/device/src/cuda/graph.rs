@@ -3,7 +3,7 @@
 use std::ptr;
 use std::sync::Arc;
 
-use super::driver::Handle;
+use super::driver::DriverHandle;
 use super::{Gpu, Result, Stream};
 
 /// CU_STREAM_CAPTURE_MODE_THREAD_LOCAL: other threads may go on using the driver.
@@ -12,7 +12,7 @@ const OF_THIS_THREAD: u32 = 1;
 /// What was captured, ready to be launched.
 pub struct Graph {
     gpu: Arc<Gpu>,
-    graph: Handle,
+    graph: DriverHandle,
 }
 
 // SAFETY: a handle of the driver's, which any one thread at a time may use.

@@ -14,7 +14,7 @@ use crate::{Region, Slice};
 type Release = Box<dyn FnOnce(*mut c_void) + Send + Sync>;
 
 /// Keeps a region's memory, and its device.
-struct Memory {
+struct RegionMemory {
     gpu: Arc<Gpu>,
     address: *mut c_void,
     /// Bytes that went of the device for it: allocators round up.
@@ -23,11 +23,11 @@ struct Memory {
 }
 
 // SAFETY: an address of the device, which is given back once, on drop.
-unsafe impl Send for Memory {}
+unsafe impl Send for RegionMemory {}
 // SAFETY: as above.
-unsafe impl Sync for Memory {}
+unsafe impl Sync for RegionMemory {}
 
-impl Drop for Memory {
+impl Drop for RegionMemory {
     fn drop(&mut self) {
         // What the driver says when things end, nobody can act on.
         let _ = self.gpu.enter();
@@ -75,7 +75,7 @@ impl Region {
         free_before: u64,
         release: impl FnOnce(*mut c_void) + Send + Sync + 'static,
     ) -> Result<Arc<Self>> {
-        let mut memory = Memory { gpu: gpu.clone(), address, taken: 0, release: Some(Box::new(release)) };
+        let mut memory = RegionMemory { gpu: gpu.clone(), address, taken: 0, release: Some(Box::new(release)) };
         memory.taken = gpu.take(free_before)?;
         let base = NonNull::new(address.cast::<u8>())
             .ok_or_else(|| CudaError::refused("an allocation", "the driver gave no address"))?;
@@ -89,7 +89,7 @@ impl Region {
 
     /// The device that the memory belongs to; None: it is the host's.
     pub fn gpu(&self) -> Option<&Arc<Gpu>> {
-        self.owner::<Memory>().map(|memory| &memory.gpu)
+        self.owner::<RegionMemory>().map(|memory| &memory.gpu)
     }
 }
 

@@ -6,7 +6,7 @@ use std::ptr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::driver::Handle;
+use super::driver::DriverHandle;
 use super::{CudaError, Gpu, Result, Stream};
 
 /// Threads of a block whose text says no other number, and blocks at most: enough to keep any device's memory busy; each thread goes on by all of them.
@@ -18,7 +18,7 @@ const BLOCKS: u64 = 2048;
 /// A kernel that a device has loaded.
 #[derive(Clone, Debug)]
 pub struct Kernel {
-    function: Handle,
+    function: DriverHandle,
     name: String,
     /// Bytes of each of its parameters, as its text has them.
     sizes: Vec<usize>,
@@ -98,7 +98,7 @@ enum How {
 }
 
 /// A text in the device: through the folder of compiled kernels, where there is one.
-fn module_of(gpu: &Gpu, text: &CStr) -> Result<(Handle, How)> {
+fn module_of(gpu: &Gpu, text: &CStr) -> Result<(DriverHandle, How)> {
     let why = match gpu.cache.get() {
         None => None,
         Some(Err(why)) => Some(why.clone()),
@@ -116,7 +116,7 @@ fn module_of(gpu: &Gpu, text: &CStr) -> Result<(Handle, How)> {
 }
 
 /// `image` is code of a device as [`compile`] makes it, or a terminated text of PTX. The module is never unloaded: the context takes it along.
-fn load_image(gpu: &Gpu, image: &[u8]) -> Result<Handle> {
+fn load_image(gpu: &Gpu, image: &[u8]) -> Result<DriverHandle> {
     let mut module = ptr::null_mut();
     // SAFETY: as cuda.h declares it: code says its own length, and a text ends with zero.
     let loaded = unsafe { (gpu.driver.functions.module_load)(&mut module, image.as_ptr().cast()) };

@@ -3,18 +3,18 @@
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-use super::Work;
+use super::QueuedWork;
 
 /// See the module's documentation.
 #[derive(Default)]
 pub(super) struct Late {
-    state: Mutex<State>,
+    state: Mutex<LateState>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
-    pending: VecDeque<Work>,
+struct LateState {
+    pending: VecDeque<QueuedWork>,
     submitted: u64,
     /// Pieces of work that have run.
     done: u64,
@@ -23,11 +23,11 @@ struct State {
 }
 
 impl Late {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, LateState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn submit(&self, work: Work) {
+    pub(super) fn submit(&self, work: QueuedWork) {
         let mut state = self.state();
         state.pending.push_back(work);
         state.submitted += 1;

@@ -7,7 +7,7 @@ use terms::Status;
 use super::law::Law;
 use super::matching::{Held, Pair, declared};
 use super::quantity::{Quantity, headline};
-use super::runs::{self, Noise, Series, series};
+use super::runs::{self, EqualRunSeries, Noise, series};
 use super::{Compared, Correction, FAMILY_LEVEL, Reason, Source, states};
 use crate::Verdict;
 
@@ -92,7 +92,7 @@ fn statistic(record: &Record) -> Option<String> {
 /// What is known of one case apart from its two lines.
 struct Known<'s> {
     /// Values of the case in the runs of both sides.
-    sides: [&'s Series; 2],
+    sides: [&'s EqualRunSeries; 2],
     of_sides: Option<Noise>,
     of_history: Option<Noise>,
 }

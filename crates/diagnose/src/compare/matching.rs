@@ -98,20 +98,20 @@ pub(crate) fn declared<'r>(record: &'r Record, line: &CaseLine) -> Option<&'r De
 const MOST_CANDIDATES: usize = 20;
 
 /// A benchmark with values of its fields, as a key.
-type Key = (String, String);
+type CaseKey = (String, String);
 
-fn key<'p>(line: &CaseLine, values: impl IntoIterator<Item = (&'p str, &'p Value)>) -> Key {
+fn key<'p>(line: &CaseLine, values: impl IntoIterator<Item = (&'p str, &'p Value)>) -> CaseKey {
     let sorted: BTreeMap<&str, &Value> = values.into_iter().collect();
     (line.benchmark.clone(), record::to_json(&sorted).unwrap_or_default())
 }
 
 /// What a case is, without how it was sampled. A field that only a newer version has counts for nothing at its default.
-pub(crate) fn identity(line: &CaseLine, own: Option<&Declared>, other: Option<&Declared>) -> Key {
+pub(crate) fn identity(line: &CaseLine, own: Option<&Declared>, other: Option<&Declared>) -> CaseKey {
     identity_without(line, own, other, "")
 }
 
 /// What a case is, without how it was sampled and without one parameter.
-fn identity_without(line: &CaseLine, own: Option<&Declared>, other: Option<&Declared>, left_out: &str) -> Key {
+fn identity_without(line: &CaseLine, own: Option<&Declared>, other: Option<&Declared>, left_out: &str) -> CaseKey {
     let counts = |(name, value): &(&str, &Value)| {
         let is_new = other.is_some_and(|other| other.field(name).is_none());
         let default = own.and_then(|own| own.field(name)?.default.as_deref());
@@ -135,7 +135,7 @@ pub(super) fn matching<'r>(base: &[Held<'r>], new: &[Held<'r>]) -> Matching<'r> 
             (partner[at], taken[*found]) = (Some(*found), true);
         }
     }
-    for step in [Step::Parameters, Step::WithoutFaults, Step::Workload] {
+    for step in [MatchStep::Parameters, MatchStep::WithoutFaults, MatchStep::Workload] {
         by_key(&mut partner, &mut taken, base, new, step);
     }
     let mut matching = Matching::default();
@@ -153,7 +153,7 @@ pub(super) fn matching<'r>(base: &[Held<'r>], new: &[Held<'r>]) -> Matching<'r> 
 
 /// What cases must have in common.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Step {
+enum MatchStep {
     /// All parameters but those of sampling.
     Parameters,
     /// All of these but injected faults.
@@ -163,15 +163,15 @@ enum Step {
 }
 
 /// Cases left over on both sides with equal keys: in their order, or where the step is the workload, single ones.
-fn by_key(partner: &mut [Option<usize>], taken: &mut [bool], base: &[Held], new: &[Held], step: Step) {
-    let alone = step == Step::Workload;
+fn by_key(partner: &mut [Option<usize>], taken: &mut [bool], base: &[Held], new: &[Held], step: MatchStep) {
+    let alone = step == MatchStep::Workload;
     let [Some(first_base), Some(first_new)] = [base.first(), new.first()] else { return };
     let key_of = |Held { line, record }: &Held, other: &Record| match step {
-        Step::Workload => workload_key(line, record),
-        Step::Parameters => identity(line, declared(record, line), declared(other, line)),
-        Step::WithoutFaults => identity_without(line, declared(record, line), declared(other, line), INJECTED),
+        MatchStep::Workload => workload_key(line, record),
+        MatchStep::Parameters => identity(line, declared(record, line), declared(other, line)),
+        MatchStep::WithoutFaults => identity_without(line, declared(record, line), declared(other, line), INJECTED),
     };
-    let mut open: HashMap<Key, (Vec<usize>, Vec<usize>)> = HashMap::new();
+    let mut open: HashMap<CaseKey, (Vec<usize>, Vec<usize>)> = HashMap::new();
     for (at, held) in base.iter().enumerate().filter(|(at, _)| partner[*at].is_none()) {
         open.entry(key_of(held, first_new.record)).or_default().0.push(at);
     }
@@ -185,7 +185,7 @@ fn by_key(partner: &mut [Option<usize>], taken: &mut [bool], base: &[Held], new:
     }
 }
 
-fn workload_key(line: &CaseLine, record: &Record) -> Key {
+fn workload_key(line: &CaseLine, record: &Record) -> CaseKey {
     match declared(record, line) {
         Some(declared) => key(line, workload(&line.parameters, declared)),
         None => identity(line, None, None),
@@ -215,7 +215,7 @@ fn lone<'r>(own: Vec<Held<'r>>, other: &[Held]) -> Vec<Unmatched<'r>> {
     if own.is_empty() {
         return Vec::new();
     }
-    let mut alike: HashMap<Key, Vec<&CaseLine>> = HashMap::new();
+    let mut alike: HashMap<CaseKey, Vec<&CaseLine>> = HashMap::new();
     for Held { record, line } in other {
         alike.entry(workload_key(line, record)).or_default().push(line);
     }

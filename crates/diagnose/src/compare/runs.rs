@@ -13,12 +13,12 @@ use super::states::times_alike;
 
 /// The values of one case in equal runs, in the order of their dates.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Series {
+pub(super) struct EqualRunSeries {
     pub(super) values: Vec<f64>,
     trials: Vec<usize>,
 }
 
-impl Series {
+impl EqualRunSeries {
     /// The geometric mean of its values; None without any.
     pub(super) fn mean(&self) -> Option<f64> {
         let sum: f64 = self.values.iter().map(|value| value.ln()).sum();
@@ -52,8 +52,8 @@ pub(super) fn by_date<'r>(records: &[&'r Record]) -> Vec<&'r Record> {
 }
 
 /// The series of these cases over records, each where a record has it measured and right.
-pub(super) fn series(cases: &[Held], records: &[&Record]) -> Vec<Series> {
-    let mut found = vec![Series::default(); cases.len()];
+pub(super) fn series(cases: &[Held], records: &[&Record]) -> Vec<EqualRunSeries> {
+    let mut found = vec![EqualRunSeries::default(); cases.len()];
     for record in by_date(records) {
         let by_id: HashMap<&str, &CaseLine> = record.cases.iter().map(|line| (line.id.as_str(), line)).collect();
         let mut by_key: Option<HashMap<_, &CaseLine>> = None;
@@ -98,7 +98,7 @@ pub fn equal_medians(own: &Record, lines: &[&CaseLine], earlier: &[&Record]) -> 
     let is_equal = |record: &&&Record| !record.file.simulated && !other_machine(&own.file, &record.file);
     let earlier: Vec<&Record> = earlier.iter().filter(is_equal).copied().collect();
     let held: Vec<Held> = lines.iter().map(|line| Held { record: own, line }).collect();
-    let of_case = |(line, series): (&&CaseLine, Series)| {
+    let of_case = |(line, series): (&&CaseLine, EqualRunSeries)| {
         if !Quantity::from_declared(declared(own, line)).is_time() {
             return Vec::new();
         }
@@ -118,8 +118,8 @@ pub(super) fn runs_of_one_file(line: &CaseLine) -> usize {
 const UNKNOWN: Variance = Variance { value: 0.0, degrees: 0.0 };
 
 /// The noise of each series of a history; None where it has too few runs.
-pub(super) fn of_history(series: &[Series]) -> Vec<Option<Noise>> {
-    let variance = |series: &Series| {
+pub(super) fn of_history(series: &[EqualRunSeries]) -> Vec<Option<Noise>> {
+    let variance = |series: &EqualRunSeries| {
         let between = between_runs(&series.values);
         between.map_or(UNKNOWN, |between| Variance { value: between.sd_log.powi(2), degrees: between.degrees })
     };
@@ -128,13 +128,13 @@ pub(super) fn of_history(series: &[Series]) -> Vec<Option<Noise>> {
     known.map(|(series, variance)| one_level(variance, series.values.len(), series)).collect()
 }
 
-fn one_level(Variance { value, degrees }: Variance, runs: usize, series: &Series) -> Option<Noise> {
+fn one_level(Variance { value, degrees }: Variance, runs: usize, series: &EqualRunSeries) -> Option<Noise> {
     (value > 0.0).then(|| Noise { variances: [value; 2], degrees, runs, trials: series.trials() })
 }
 
 /// The noise of each case between the runs of a base and of a new side, which are equal by claim; None where both together
 /// have too few. Where both have enough, each has its own (Welch, Biometrika 34, 1947); else they share one.
-pub(super) fn of_sides(bases: &[Series], news: &[Series]) -> Vec<Option<Noise>> {
+pub(super) fn of_sides(bases: &[EqualRunSeries], news: &[EqualRunSeries]) -> Vec<Option<Noise>> {
     let sides: [Vec<Variance>; 2] = [bases, news].map(|side| side.iter().map(scatter).collect());
     let shared: Vec<Variance> = (0..bases.len())
         .map(|at| {
@@ -165,7 +165,7 @@ pub(super) fn of_sides(bases: &[Series], news: &[Series]) -> Vec<Option<Noise>> 
 
 /// How the runs of one side scatter. They are one level by claim, so what they scatter around their mean counts where that is
 /// more than what neighbours differ by.
-fn scatter(series: &Series) -> Variance {
+fn scatter(series: &EqualRunSeries) -> Variance {
     let logs: Vec<f64> = series.values.iter().map(|value| value.ln()).collect();
     let Some(around) = stats::standard_deviation(&logs).filter(|around| around.is_finite()) else { return UNKNOWN };
     match between_runs(&series.values) {

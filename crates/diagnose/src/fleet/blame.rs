@@ -8,18 +8,18 @@ use terms::Status;
 
 /// What a case did wrong, and the hosts that it names: none where it cannot be told.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Fault {
+pub(super) struct CaseFault {
     pub(super) why: String,
     pub(super) hosts: Vec<String>,
 }
 
 /// None for a case that is right. `here`: the host that says "this host". `hosts`: all hosts of the record.
-pub(super) fn fault(line: &CaseLine, here: &str, hosts: &[&str], placed: Option<&Placement>) -> Option<Fault> {
+pub(super) fn fault(line: &CaseLine, here: &str, hosts: &[&str], placed: Option<&Placement>) -> Option<CaseFault> {
     let wrong = line.wrong.unwrap_or(0);
     if wrong > 0 {
         let elements = if wrong == 1 { "element" } else { "elements" };
         let why = format!("gave wrong results ({wrong} {elements})");
-        return Some(Fault { why, hosts: of_elements(line, hosts, placed) });
+        return Some(CaseFault { why, hosts: of_elements(line, hosts, placed) });
     }
     if line.status != Status::Failed {
         return None;
@@ -28,7 +28,7 @@ pub(super) fn fault(line: &CaseLine, here: &str, hosts: &[&str], placed: Option<
     let named = named(&why, here, hosts);
     // What befell most of the hosts is not the fault of each: how they were started, or the network.
     let is_common = hosts.len() > 1 && 2 * named.len() > hosts.len();
-    Some(Fault { why, hosts: if is_common { Vec::new() } else { named } })
+    Some(CaseFault { why, hosts: if is_common { Vec::new() } else { named } })
 }
 
 /// The host that alone has wrong elements. Where several have, the one that sent them is not known.

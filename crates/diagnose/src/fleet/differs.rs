@@ -7,13 +7,13 @@ use terms::HostName;
 use super::hosts::compressed;
 
 /// What can differ between nodes, by name.
-pub(super) type Facts = BTreeMap<&'static str, String>;
+pub(super) type NodeFacts = BTreeMap<&'static str, String>;
 
 /// A group has a value where this share of its nodes has it.
 const SHARE: f64 = 0.8;
 
 /// Facts that tell two groups apart, each with the value of both: `kernel: 6.1.0, others 6.8.0`.
-pub(super) fn between(slower: &[&Facts], others: &[&Facts]) -> Vec<String> {
+pub(super) fn between(slower: &[&NodeFacts], others: &[&NodeFacts]) -> Vec<String> {
     let mut names: Vec<&'static str> = slower.iter().chain(others).flat_map(|facts| facts.keys().copied()).collect();
     names.sort_unstable();
     names.dedup();
@@ -25,7 +25,7 @@ pub(super) fn between(slower: &[&Facts], others: &[&Facts]) -> Vec<String> {
 }
 
 /// The value that most nodes of a group have.
-fn most<'f>(nodes: &[&'f Facts], name: &str) -> Option<&'f str> {
+fn most<'f>(nodes: &[&'f NodeFacts], name: &str) -> Option<&'f str> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     nodes.iter().filter_map(|facts| facts.get(name)).for_each(|value| *counts.entry(value).or_default() += 1);
     let (value, count) = counts.into_iter().max_by_key(|(_, count)| *count)?;
@@ -33,7 +33,7 @@ fn most<'f>(nodes: &[&'f Facts], name: &str) -> Option<&'f str> {
 }
 
 /// A sentence for each fact that is not the same on all nodes: `kernel differs: 6.1.0 on n[1-8], 6.8.0 on n[9-16].`
-pub(super) fn among(nodes: &[(&HostName, &Facts)]) -> Vec<String> {
+pub(super) fn among(nodes: &[(&HostName, &NodeFacts)]) -> Vec<String> {
     const LISTED: usize = 3;
     let mut values: BTreeMap<&'static str, BTreeMap<&str, Vec<&HostName>>> = BTreeMap::new();
     for (host, facts) in nodes {

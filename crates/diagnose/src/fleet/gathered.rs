@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use terms::HostName;
 
-use super::differs::Facts;
+use super::differs::NodeFacts;
 use super::evidence::Evidence;
 use super::taken::NodeBits;
 use super::verdict::{Node, NodeVerdict};
@@ -12,7 +12,7 @@ use super::verdict::{Node, NodeVerdict};
 /// A node over all of its records.
 pub(super) struct Gathered {
     pub(super) node: Node,
-    pub(super) facts: Facts,
+    pub(super) facts: NodeFacts,
     /// By criterion, what it shows now.
     pub(super) evidence: BTreeMap<usize, Evidence>,
     /// What may be slow, and why that cannot be told.
@@ -39,7 +39,7 @@ pub(super) fn missing(host: &HostName, failed: Vec<String>) -> Gathered {
     };
     Gathered {
         node,
-        facts: Facts::new(),
+        facts: NodeFacts::new(),
         evidence: BTreeMap::new(),
         unsettled: Vec::new(),
         bits: BTreeMap::new(),

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use stats::{FEWEST_LINKED, FEWEST_MEMBERS, Level, Member, Standing};
 use terms::HostName;
 
-use super::differs::{self, Facts};
+use super::differs::{self, NodeFacts};
 use super::gathered::{Gathered, missing};
 use super::inventory::{Inventory, kinds};
-use super::now::{Run, between_runs, now};
+use super::now::{TimedRun, between_runs, now};
 use super::taken::{NodeRun, Taken};
 use super::topology::Topology;
 use super::verdict::{Criterion, FLEET_LEVEL, Fleet, Group, MOST_UNSEEN, Node, NodeVerdict, SlowIn};
@@ -41,7 +41,8 @@ pub fn fleet(taken: &Taken, topology: Option<&Topology>, absent: &[(HostName, St
     fleet.links.sort_by(|a, b| b.ratio.total_cmp(&a.ratio));
     bits::judge(&mut fleet, &mut nodes);
     unblamed(taken, &mut fleet, &mut nodes);
-    let facts: Vec<(&HostName, &Facts)> = nodes.iter().map(|gathered| (&gathered.node.host, &gathered.facts)).collect();
+    let facts: Vec<(&HostName, &NodeFacts)> =
+        nodes.iter().map(|gathered| (&gathered.node.host, &gathered.facts)).collect();
     fleet.notes.extend(differs::among(&facts));
     fleet.nodes = nodes.into_iter().map(|gathered| settle(gathered, &fleet.criteria)).collect();
     notes(&mut fleet);
@@ -130,7 +131,7 @@ fn gather(runs: &[NodeRun], learned: &[Inventory], fleet: &mut Fleet) -> Vec<Gat
     let (found, of) = kinds(&inventories, learned, FEWEST_MEMBERS);
     fleet.kinds = found;
     let mut nodes: Vec<Gathered> = Vec::new();
-    let mut series: BTreeMap<usize, Vec<(usize, Vec<Run>)>> = BTreeMap::new();
+    let mut series: BTreeMap<usize, Vec<(usize, Vec<TimedRun>)>> = BTreeMap::new();
     let mut criteria: BTreeMap<(usize, &str), usize> = BTreeMap::new();
     for ((runs, last), (kind, lost)) in by_host.values().zip(newest).zip(of) {
         let mut gathered = missing(&last.host, lost);
@@ -145,7 +146,7 @@ fn gather(runs: &[NodeRun], learned: &[Inventory], fleet: &mut Fleet) -> Vec<Gat
                 None => drop(gathered.bits.insert(found.key.clone(), found.clone())),
             }
         }
-        let mut own: BTreeMap<usize, Vec<Run>> = BTreeMap::new();
+        let mut own: BTreeMap<usize, Vec<TimedRun>> = BTreeMap::new();
         for run in runs {
             for measured in &run.measured {
                 let criterion = *criteria.entry((kind, &measured.key)).or_insert_with(|| {
@@ -153,7 +154,7 @@ fn gather(runs: &[NodeRun], learned: &[Inventory], fleet: &mut Fleet) -> Vec<Gat
                     fleet.criteria.push(Criterion { key, label, kind, nodes: 0, level: None, smallest: None });
                     fleet.criteria.len() - 1
                 });
-                own.entry(criterion).or_default().push(Run { started: run.started, measured: measured.clone() });
+                own.entry(criterion).or_default().push(TimedRun { started: run.started, measured: measured.clone() });
             }
         }
         own.into_iter().for_each(|(criterion, runs)| series.entry(criterion).or_default().push((nodes.len(), runs)));
@@ -177,7 +178,7 @@ fn failures(runs: &[&NodeRun]) -> Vec<String> {
 }
 
 /// Gives each node what it shows now in one criterion, and says which changed.
-fn take_now(criterion: usize, of_nodes: &[(usize, Vec<Run>)], fleet: &mut Fleet, nodes: &mut [Gathered]) {
+fn take_now(criterion: usize, of_nodes: &[(usize, Vec<TimedRun>)], fleet: &mut Fleet, nodes: &mut [Gathered]) {
     fleet.criteria[criterion].nodes = of_nodes.len();
     let deviation = between_runs(of_nodes.iter().map(|(_, runs)| runs.as_slice()));
     let label = fleet.criteria[criterion].label.clone();

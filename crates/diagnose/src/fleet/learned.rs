@@ -9,7 +9,7 @@ use super::{Criterion, Fleet, Inventory};
 const OLDEST: u32 = 2;
 
 #[derive(Deserialize)]
-struct File {
+struct LearnedFile {
     version: u32,
     kinds: Vec<Inventory>,
     criteria: Vec<Known>,
@@ -37,7 +37,7 @@ struct Healthy {
 /// # Errors
 /// When the text is not that of a fleet.json, or its fleet learned nothing.
 pub fn learned(text: &[u8]) -> Result<Fleet, String> {
-    let read: File = record::from_json(text).map_err(|error| error.to_string())?;
+    let read: LearnedFile = record::from_json(text).map_err(|error| error.to_string())?;
     if !(OLDEST..=VERSION).contains(&read.version) {
         return Err(format!("it has version {}, and this program reads {OLDEST} to {VERSION}", read.version));
     }

@@ -16,7 +16,7 @@ const FARTHEST: f64 = 3.0;
 
 /// What a tournament shows.
 #[derive(Debug, Default)]
-pub(super) struct Shown {
+pub(super) struct ShownNetwork {
     /// Nodes that are slow with every other: the place among its hosts, the ratio and its interval.
     pub(super) slow: Vec<(usize, f64, [f64; 2])>,
     /// Nodes that may be, each with the reason why it cannot be told.
@@ -26,7 +26,7 @@ pub(super) struct Shown {
 }
 
 /// Judges a tournament at this level of false alarms.
-pub(super) fn judge(of: &Tournament, topology: Option<&Topology>, level: f64) -> (LinkCriterion, Shown) {
+pub(super) fn judge(of: &Tournament, topology: Option<&Topology>, level: f64) -> (LinkCriterion, ShownNetwork) {
     let blocks = topology.map_or_else(|| stats::blocks(&of.times), |topology| topology.blocks(&of.hosts));
     let judged = stats::links(&of.times, &blocks, level);
     let criterion = LinkCriterion {
@@ -39,8 +39,8 @@ pub(super) fn judge(of: &Tournament, topology: Option<&Topology>, level: f64) ->
     (criterion, shown)
 }
 
-fn show(of: &Tournament, is_known: bool, blocks: &[usize], judged: &Links) -> Shown {
-    let mut shown = Shown { notes: apart(of, blocks, &judged.farther), ..Shown::default() };
+fn show(of: &Tournament, is_known: bool, blocks: &[usize], judged: &Links) -> ShownNetwork {
+    let mut shown = ShownNetwork { notes: apart(of, blocks, &judged.farther), ..ShownNetwork::default() };
     let label = &of.label;
     for (at, standing) in judged.members.standings.iter().enumerate().filter(|(_, one)| one.slow) {
         let ratio = standing.deviation.exp();

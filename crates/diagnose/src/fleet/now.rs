@@ -19,19 +19,19 @@ const LEAST_DEVIATION: f64 = 0.002;
 
 /// A run of a node, with what it took for one kind of work.
 #[derive(Clone, Debug)]
-pub(super) struct Run {
+pub(super) struct TimedRun {
     pub(super) started: Option<Timestamp>,
     pub(super) measured: Measured,
 }
 
-impl Run {
+impl TimedRun {
     fn value(&self) -> f64 {
         self.measured.median_s.ln()
     }
 }
 
 /// By how much runs of a node that does not change differ, from runs that follow each other; None where they are too few.
-pub(super) fn between_runs<'r>(nodes: impl Iterator<Item = &'r [Run]>) -> Option<f64> {
+pub(super) fn between_runs<'r>(nodes: impl Iterator<Item = &'r [TimedRun]>) -> Option<f64> {
     let mut steps: Vec<f64> = Vec::new();
     for runs in nodes {
         steps.extend(
@@ -44,17 +44,17 @@ pub(super) fn between_runs<'r>(nodes: impl Iterator<Item = &'r [Run]>) -> Option
     (steps.len() >= FEWEST_STEPS).then(|| (median(&steps) / (0.6745 * std::f64::consts::SQRT_2)).max(LEAST_DEVIATION))
 }
 
-fn is_later(run: &Run, other: &Run) -> bool {
+fn is_later(run: &TimedRun, other: &TimedRun) -> bool {
     run.started.zip(other.started).is_some_and(|(run, other)| run > other)
 }
 
 /// The place of the first run that still holds, of runs in the order of time.
-fn begin(runs: &[Run], deviation: Option<f64>) -> usize {
+fn begin(runs: &[TimedRun], deviation: Option<f64>) -> usize {
     let Some(deviation) = deviation else { return 0 };
     let mut first = runs.len() - 1;
     while first > 0 {
         let taken = &runs[first..];
-        let mean = taken.iter().map(Run::value).sum::<f64>() / taken.len() as f64;
+        let mean = taken.iter().map(TimedRun::value).sum::<f64>() / taken.len() as f64;
         let most = (AGREES * deviation * (1.0 + 1.0 / taken.len() as f64).sqrt()).max(LEAST_DEFICIT.ln_1p());
         let earlier = &runs[first - 1];
         if is_later(&runs[first], earlier) && (earlier.value() - mean).abs() > most {
@@ -75,11 +75,11 @@ pub(super) struct Change {
 }
 
 /// What a node shows now, from its runs in the order of time, and how it came to be so.
-pub(super) fn now(runs: &[Run], deviation: Option<f64>) -> (Evidence, Option<Change>) {
+pub(super) fn now(runs: &[TimedRun], deviation: Option<f64>) -> (Evidence, Option<Change>) {
     let first = begin(runs, deviation);
     let current = &runs[first..];
     let change = first.checked_sub(1).map(|before| {
-        let value = median(&current.iter().map(Run::value).collect::<Vec<_>>());
+        let value = median(&current.iter().map(TimedRun::value).collect::<Vec<_>>());
         let since = current[0].started.map(|started| started.strftime("%Y-%m-%d").to_string()).unwrap_or_default();
         Change { since, ratio: (value - runs[before].value()).exp() }
     });

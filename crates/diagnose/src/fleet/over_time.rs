@@ -5,20 +5,20 @@ use std::collections::BTreeMap;
 use terms::HostName;
 
 use super::gathered::Gathered;
-use super::network::{self, Shown};
+use super::network::{self, ShownNetwork};
 use super::taken::Tournament;
 use super::topology::Topology;
 use super::verdict::{Fleet, LinkCriterion, SlowIn, SlowLink};
 
 /// A tournament with what it shows.
-struct Judged<'t> {
+struct JudgedTournament<'t> {
     of: &'t Tournament,
     places: BTreeMap<&'t HostName, usize>,
     criterion: LinkCriterion,
-    shown: Shown,
+    shown: ShownNetwork,
 }
 
-impl Judged<'_> {
+impl JudgedTournament<'_> {
     fn day(&self) -> Option<String> {
         self.of.started.map(|started| started.strftime("%Y-%m-%d").to_string())
     }
@@ -61,7 +61,7 @@ pub(super) fn by_links(
     let stand: usize = by_key.values().map(|of| (0..of.len()).filter(|at| stands(of, *at)).count()).sum();
     for key in order {
         let of = &by_key[key];
-        let judged: Vec<Judged> =
+        let judged: Vec<JudgedTournament> =
             of.iter().map(|tournament| judge(tournament, topology, level / stand as f64)).collect();
         for at in (0..of.len()).filter(|at| stands(of, *at)) {
             tell_nodes(&judged, at, fleet, nodes);
@@ -72,9 +72,14 @@ pub(super) fn by_links(
     }
 }
 
-fn judge<'t>(of: &'t Tournament, topology: Option<&Topology>, level: f64) -> Judged<'t> {
+fn judge<'t>(of: &'t Tournament, topology: Option<&Topology>, level: f64) -> JudgedTournament<'t> {
     let (criterion, shown) = network::judge(of, topology, level);
-    Judged { of, places: of.hosts.iter().enumerate().map(|(at, host)| (host, at)).collect(), criterion, shown }
+    JudgedTournament {
+        of,
+        places: of.hosts.iter().enumerate().map(|(at, host)| (host, at)).collect(),
+        criterion,
+        shown,
+    }
 }
 
 /// Whether a tournament is the newest of any of its nodes.
@@ -84,22 +89,22 @@ fn stands(of: &[&Tournament], at: usize) -> bool {
 
 /// The day since which this holds in all tournaments that tell, up to the one at `at`; None where it always did.
 fn since(
-    judged: &[Judged],
+    judged: &[JudgedTournament],
     at: usize,
-    tells: impl Fn(&Judged) -> bool,
-    holds: impl Fn(&Judged) -> bool,
+    tells: impl Fn(&JudgedTournament) -> bool,
+    holds: impl Fn(&JudgedTournament) -> bool,
 ) -> Option<String> {
-    let earlier: Vec<&Judged> = judged[..at].iter().filter(|one| tells(one)).collect();
+    let earlier: Vec<&JudgedTournament> = judged[..at].iter().filter(|one| tells(one)).collect();
     let last = earlier.iter().rposition(|one| !holds(one))?;
     earlier.get(last + 1).copied().unwrap_or(&judged[at]).day()
 }
 
-fn tell_nodes(judged: &[Judged], at: usize, fleet: &mut Fleet, nodes: &mut [Gathered]) {
+fn tell_nodes(judged: &[JudgedTournament], at: usize, fleet: &mut Fleet, nodes: &mut [Gathered]) {
     let own = &judged[at];
     let label = &own.of.label;
     for gathered in nodes.iter_mut() {
         let host = gathered.node.host.clone();
-        let has = |one: &Judged| one.places.contains_key(&host);
+        let has = |one: &JudgedTournament| one.places.contains_key(&host);
         if !has(own) || judged[at + 1..].iter().any(has) {
             continue;
         }
@@ -125,10 +130,10 @@ fn tell_nodes(judged: &[Judged], at: usize, fleet: &mut Fleet, nodes: &mut [Gath
     }
 }
 
-fn tell_links(judged: &[Judged], at: usize, fleet: &mut Fleet) {
+fn tell_links(judged: &[JudgedTournament], at: usize, fleet: &mut Fleet) {
     let own = &judged[at];
     for link in &own.shown.links {
-        let has = |one: &Judged| one.has_pair(&link.hosts);
+        let has = |one: &JudgedTournament| one.has_pair(&link.hosts);
         if judged[at + 1..].iter().any(has) {
             continue;
         }

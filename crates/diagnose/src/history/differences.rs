@@ -7,7 +7,7 @@ use super::run::plain;
 
 /// One thing that differs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Difference {
+pub struct HistoryDifference {
     /// What it is: `kernel`, `NCCL_ALGO`, `max_seconds`.
     pub name: String,
     /// Value in the run before; None where it had none.
@@ -17,7 +17,7 @@ pub struct Difference {
 }
 
 /// `kernel 6.1 -> 6.8`, `NCCL_ALGO set to Ring`, `NCCL_ALGO no longer set (Ring)`.
-impl std::fmt::Display for Difference {
+impl std::fmt::Display for HistoryDifference {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let name = &self.name;
         match (&self.before, &self.after) {
@@ -30,7 +30,7 @@ impl std::fmt::Display for Difference {
 }
 
 /// What differs between two runs: facts of the runs, then how these cases were sampled.
-pub(super) fn between(before: &Run, after: &Run, ids: &[&str]) -> Vec<Difference> {
+pub(super) fn between(before: &Run, after: &Run, ids: &[&str]) -> Vec<HistoryDifference> {
     let mut all = of_maps(&before.facts, &after.facts);
     let settings = |run: &Run| {
         let of: HashMap<&str, _> = run.cases.iter().map(|case| (&*case.id, &case.settings)).collect();
@@ -44,10 +44,10 @@ pub(super) fn between(before: &Run, after: &Run, ids: &[&str]) -> Vec<Difference
     all
 }
 
-fn of_maps(before: &BTreeMap<String, String>, after: &BTreeMap<String, String>) -> Vec<Difference> {
+fn of_maps(before: &BTreeMap<String, String>, after: &BTreeMap<String, String>) -> Vec<HistoryDifference> {
     let names: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
     let differs = |name: &&String| before.get(*name) != after.get(*name);
-    let difference = |name: &String| Difference {
+    let difference = |name: &String| HistoryDifference {
         name: name.clone(),
         before: before.get(name).cloned(),
         after: after.get(name).cloned(),

@@ -13,7 +13,7 @@ use super::{Run, RunCase, Series, SeriesPoint, StateOfSeries};
 
 /// The series of these runs, without changes and noise. Of a machine with several states, one for each state of a case.
 pub(super) fn series(runs: &[Run]) -> Vec<Series> {
-    let fields = Fields::from_runs(runs);
+    let fields = DeclaredFields::from_runs(runs);
     let names = state_names(runs);
     let mut places: HashMap<(String, Option<StateOfSeries>), usize> = HashMap::new();
     let mut all: Vec<Series> = Vec::new();
@@ -61,7 +61,7 @@ fn state_names(runs: &[Run]) -> Option<Vec<Vec<Option<String>>>> {
 
 /// What the runs declare of the fields of benchmarks, by benchmark.
 #[derive(Default)]
-struct Fields(HashMap<String, Declared>);
+struct DeclaredFields(HashMap<String, Declared>);
 
 /// What they declare of one benchmark's.
 #[derive(Default)]
@@ -72,7 +72,7 @@ struct Declared {
     sampling: BTreeSet<String>,
 }
 
-impl Fields {
+impl DeclaredFields {
     fn from_runs(runs: &[Run]) -> Self {
         let mut declarations: BTreeMap<&str, usize> = BTreeMap::new();
         let mut known: BTreeMap<(&str, &str), (usize, Option<&String>)> = BTreeMap::new();

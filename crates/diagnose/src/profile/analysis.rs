@@ -4,8 +4,8 @@ use serde::Serialize;
 
 use super::listed::{self, is_zero};
 use super::{
-    Bubble, BusyRank, CallTotals, Collectives, CriticalPath, Disturbance, Exchange, Finding, Idle, Overlap, Parts,
-    Pauses, Replay, Rotating, Steps, Straggler, TopKernel, Without,
+    Bubble, BusyRank, CallTotals, Collectives, CriticalPath, Disturbance, Exchange, Idle, Overlap, Parts, Pauses,
+    ProfileFinding, Replay, Rotating, Steps, Straggler, TopKernel, Without,
 };
 
 /// Everything that was found.
@@ -71,7 +71,7 @@ pub struct Analysis {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disturbance: Option<Disturbance>,
     /// What to do, the largest credible loss first.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<ProfileFinding>,
     /// How well a replay of the recorded dependencies gives the recorded steps; None where `replay_abstains` says why there is
     /// none.
     pub replay: Option<Replay>,

@@ -30,10 +30,10 @@ mod tests {
     use trace::timeline::NameId;
 
     use super::*;
-    use crate::profile::instances::{Instance, Member};
+    use crate::profile::instances::{Instance, InstanceMember};
 
     fn instance(durations: &[i64]) -> Instance {
-        let member = |(rank, duration): (usize, &i64)| Member { rank, queue: 0, begin: -duration, end: 0 };
+        let member = |(rank, duration): (usize, &i64)| InstanceMember { rank, queue: 0, begin: -duration, end: 0 };
         Instance {
             group: NameId(0),
             operation: NameId(0),

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use serde::Serialize;
 use trace::timeline::{NameId, Names};
 
-use super::instances::{Clocks, Instance, Instances, Member};
+use super::instances::{Clocks, Instance, InstanceMember, Instances};
 use super::listed::{self, is_zero};
 use super::series::Series;
 
@@ -90,7 +90,7 @@ pub struct MessageSize {
 }
 
 /// Sums of one operation on one communicator, step by step, in nanoseconds.
-struct Sums {
+struct OperationSums {
     calls: f64,
     bytes: Option<f64>,
     synchronises: bool,
@@ -101,7 +101,7 @@ struct Sums {
     arrival: Vec<f64>,
 }
 
-impl Sums {
+impl OperationSums {
     fn new(steps: usize) -> Self {
         let none = vec![0.0; steps];
         Self {
@@ -122,7 +122,7 @@ impl Sums {
         self.bytes = self.bytes.zip(instance.bytes).map(|(sum, bytes)| sum + bytes as f64);
         self.synchronises &= instance.synchronises;
         self.waits &= instance.tells_waits();
-        let mean = |of: &dyn Fn(&super::instances::Member) -> i64| {
+        let mean = |of: &dyn Fn(&super::instances::InstanceMember) -> i64| {
             instance.members.iter().map(of).sum::<i64>() as f64 / members
         };
         self.time[step] += mean(&|member| member.duration());
@@ -140,16 +140,16 @@ fn seconds(nanoseconds: Vec<f64>) -> Series {
 /// Totals of all instances over so many steps.
 pub(super) fn collectives(instances: &Instances, names: &Names, steps: usize) -> Collectives {
     let (kept, operations_left_out) = most_costly(instances, names, listed::most_operations(steps));
-    let mut sums: HashMap<(NameId, NameId), Sums> = HashMap::new();
+    let mut sums: HashMap<(NameId, NameId), OperationSums> = HashMap::new();
     for instance in &instances.all {
         let operation = (instance.operation, instance.group);
         if kept.as_ref().is_none_or(|kept| kept.contains(&operation)) {
-            sums.entry(operation).or_insert_with(|| Sums::new(steps)).add(instance);
+            sums.entry(operation).or_insert_with(|| OperationSums::new(steps)).add(instance);
         }
     }
     let arrivals = instances.clocks.aligned && instances.clocks.orders_arrivals;
     let per_step = steps.max(1) as f64;
-    let totals = |((operation, group), sums): ((NameId, NameId), Sums)| {
+    let totals = |((operation, group), sums): ((NameId, NameId), OperationSums)| {
         let waits = sums.synchronises && sums.waits;
         OperationTotals {
             operation: names.get(operation).to_owned(),
@@ -181,7 +181,8 @@ pub(super) fn collectives(instances: &Instances, names: &Names, steps: usize) ->
 fn most_costly(instances: &Instances, names: &Names, most: usize) -> (Option<HashSet<(NameId, NameId)>>, usize) {
     let mut times: HashMap<(NameId, NameId), f64> = HashMap::new();
     for instance in &instances.all {
-        let time = instance.members.iter().map(Member::duration).sum::<i64>() as f64 / instance.members.len() as f64;
+        let time =
+            instance.members.iter().map(InstanceMember::duration).sum::<i64>() as f64 / instance.members.len() as f64;
         *times.entry((instance.operation, instance.group)).or_default() += time;
     }
     if times.len() <= most {

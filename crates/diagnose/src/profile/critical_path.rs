@@ -11,7 +11,7 @@ use trace::timeline::Kind;
 use super::Settings;
 use super::instances::{Instance, Instances};
 use super::intervals::Intervals;
-use super::lanes::{Lanes, Prepared, Window};
+use super::lanes::{CommonSteps, Lanes, Window};
 
 /// The critical paths of all steps together.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -36,7 +36,7 @@ pub struct PathPart {
 }
 
 /// One rank's place in a collective, for the search by end.
-struct Part {
+struct PlaceInCall {
     begin: i64,
     end: i64,
     instance: usize,
@@ -47,14 +47,14 @@ struct Paths<'p> {
     ranks: &'p [Lanes<'p>],
     instances: &'p [Instance],
     /// Parts of each rank, ordered by end.
-    parts: Vec<Vec<Part>>,
+    parts: Vec<Vec<PlaceInCall>>,
     kinds: Vec<Vec<(Kind, Intervals)>>,
     found: BTreeMap<(usize, Kind), i64>,
 }
 
 /// The critical path, or why there is none.
 pub(super) fn critical_path(
-    prepared: &Prepared,
+    prepared: &CommonSteps,
     instances: &Instances,
     step_s: f64,
     settings: &Settings,
@@ -86,11 +86,11 @@ pub(super) fn critical_path(
     Ok(paths.summed(length, prepared.numbers.len()))
 }
 
-fn parts_of(prepared: &Prepared, instances: &[Instance]) -> Vec<Vec<Part>> {
-    let mut parts: Vec<Vec<Part>> = prepared.ranks.iter().map(|_| Vec::new()).collect();
+fn parts_of(prepared: &CommonSteps, instances: &[Instance]) -> Vec<Vec<PlaceInCall>> {
+    let mut parts: Vec<Vec<PlaceInCall>> = prepared.ranks.iter().map(|_| Vec::new()).collect();
     for (place, instance) in instances.iter().enumerate().filter(|(_, instance)| instance.tells_waits()) {
         for member in &instance.members {
-            parts[member.rank].push(Part { begin: member.begin, end: member.end, instance: place });
+            parts[member.rank].push(PlaceInCall { begin: member.begin, end: member.end, instance: place });
         }
     }
     parts.iter_mut().for_each(|of_rank| of_rank.sort_unstable_by_key(|part| part.end));

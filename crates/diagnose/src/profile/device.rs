@@ -4,7 +4,7 @@ use serde::Serialize;
 use std::collections::HashMap;
 use trace::timeline::{Kind, NameId, Names};
 
-use super::lanes::{Lanes, Prepared};
+use super::lanes::{CommonSteps, Lanes};
 use super::series::Series;
 
 /// Kernels that a list of those with the most time has.
@@ -48,7 +48,7 @@ pub struct TopKernel {
 }
 
 /// Idle time by cause; None without kernels.
-pub(super) fn idle(prepared: &Prepared) -> Option<Idle> {
+pub(super) fn idle(prepared: &CommonSteps) -> Option<Idle> {
     let with: Vec<&Lanes> = prepared.ranks.iter().filter(|lanes| lanes.has_device()).collect();
     if with.is_empty() || prepared.numbers.is_empty() {
         return None;
@@ -81,7 +81,7 @@ fn host_spans(lanes: &Lanes) -> super::intervals::Intervals {
 }
 
 /// Kernels by total time, the longest first. A kernel counts in the step in which it begins.
-pub(super) fn top_kernels(prepared: &Prepared, names: &Names) -> Vec<TopKernel> {
+pub(super) fn top_kernels(prepared: &CommonSteps, names: &Names) -> Vec<TopKernel> {
     let steps = prepared.numbers.len();
     let ranks = prepared.ranks.iter().filter(|lanes| lanes.has_device()).count().max(1) as f64;
     let mut found: HashMap<NameId, (u64, Vec<i64>)> = HashMap::new();

@@ -15,7 +15,7 @@ const RESOLUTION_S: f64 = 1e-9;
 /// What a difference is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Part {
+pub enum DifferenceOf {
     /// The whole step.
     Step,
     /// A phase, mean over ranks.
@@ -26,7 +26,7 @@ pub enum Part {
     Kernel,
 }
 
-impl Part {
+impl DifferenceOf {
     /// Word for this kind of part.
     pub const fn name(self) -> &'static str {
         match self {
@@ -40,9 +40,9 @@ impl Part {
 
 /// One quantity in both.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Difference {
+pub struct ProfileDifference {
     /// What kind of thing.
-    pub part: Part,
+    pub part: DifferenceOf,
     /// Name of the quantity: `backward`, `all_reduce on world: transfer`, a kernel.
     pub name: String,
     /// Median seconds per step in the first analysis; 0 where it has none.
@@ -61,10 +61,10 @@ pub struct Difference {
 }
 
 /// All differences, by seconds per step: what got slower comes first, and what got faster last.
-pub fn differences(before: &Analysis, after: &Analysis) -> Vec<Difference> {
+pub fn differences(before: &Analysis, after: &Analysis) -> Vec<ProfileDifference> {
     let (old, new) = (quantities(before), quantities(after));
     let none = Series::default();
-    let mut pairs: Vec<(Part, String, &Series, &Series)> = Vec::new();
+    let mut pairs: Vec<(DifferenceOf, String, &Series, &Series)> = Vec::new();
     for (part, name, series) in &new {
         let partner = old.iter().find(|(other, other_name, _)| other == part && other_name == name);
         pairs.push((*part, name.clone(), partner.map_or(&none, |(.., series)| series), series));
@@ -77,22 +77,22 @@ pub fn differences(before: &Analysis, after: &Analysis) -> Vec<Difference> {
     // An operation that is listed in one alone may be among those that the other leaves out.
     if [before, after].iter().any(|analysis| analysis.collectives.operations_left_out > 0) {
         pairs.retain(|(part, _, old, new)| {
-            *part != Part::Collective || !(old.values.is_empty() || new.values.is_empty())
+            *part != DifferenceOf::Collective || !(old.values.is_empty() || new.values.is_empty())
         });
     }
     let level = FAMILY_LEVEL / pairs.len().max(1) as f64;
-    let mut found: Vec<Difference> =
+    let mut found: Vec<ProfileDifference> =
         pairs.into_iter().map(|(part, name, old, new)| difference(part, name, old, new, level)).collect();
     found.retain(|difference| difference.before_s > 0.0 || difference.after_s > 0.0);
     found.sort_by(|a, b| b.change_s.total_cmp(&a.change_s));
     found
 }
 
-fn difference(part: Part, name: String, old: &Series, new: &Series, level: f64) -> Difference {
+fn difference(part: DifferenceOf, name: String, old: &Series, new: &Series, level: f64) -> ProfileDifference {
     let (before_s, after_s) = (old.median.unwrap_or(0.0), new.median.unwrap_or(0.0));
     let middles = [before_s, after_s];
     let corrected = interval(middles, [bounds(old, level), bounds(new, level)]);
-    Difference {
+    ProfileDifference {
         part,
         name,
         before_s,
@@ -120,11 +120,11 @@ fn interval([old, new]: [f64; 2], [old_bounds, new_bounds]: [Option<[f64; 2]>; 2
     Some([change - (new - new_low).hypot(old_high - old), change + (new_high - new).hypot(old - old_low)])
 }
 
-type Quantity = (Part, String, Series);
+type Quantity = (DifferenceOf, String, Series);
 type PhaseOf = (&'static str, fn(&RankSteps) -> &Series);
 
 fn quantities(analysis: &Analysis) -> Vec<Quantity> {
-    let mut found = vec![(Part::Step, "step".to_owned(), analysis.steps.step.clone())];
+    let mut found = vec![(DifferenceOf::Step, "step".to_owned(), analysis.steps.step.clone())];
     let phases: [PhaseOf; 6] = [
         ("input", |rank| &rank.input),
         ("forward", |rank| &rank.forward),
@@ -134,19 +134,19 @@ fn quantities(analysis: &Analysis) -> Vec<Quantity> {
         ("other", |rank| &rank.other),
     ];
     for (name, of) in phases {
-        found.push((Part::Phase, name.to_owned(), Series::mean_of(analysis.steps.ranks.iter().map(of))));
+        found.push((DifferenceOf::Phase, name.to_owned(), Series::mean_of(analysis.steps.ranks.iter().map(of))));
     }
     for totals in &analysis.collectives.operations {
         let name = format!("{} on {}", totals.operation, totals.group);
         match (&totals.transfer_s, &totals.wait_s) {
             (Some(transfer), Some(wait)) => {
-                found.push((Part::Collective, format!("{name}: transfer"), transfer.clone()));
-                found.push((Part::Collective, format!("{name}: waiting for ranks"), wait.clone()));
+                found.push((DifferenceOf::Collective, format!("{name}: transfer"), transfer.clone()));
+                found.push((DifferenceOf::Collective, format!("{name}: waiting for ranks"), wait.clone()));
             }
-            _ => found.push((Part::Collective, name, totals.time_s.clone())),
+            _ => found.push((DifferenceOf::Collective, name, totals.time_s.clone())),
         }
     }
-    let kernel = |kernel: &TopKernel| (Part::Kernel, kernel.name.clone(), kernel.per_step_s.clone());
+    let kernel = |kernel: &TopKernel| (DifferenceOf::Kernel, kernel.name.clone(), kernel.per_step_s.clone());
     found.extend(analysis.kernels.iter().map(kernel));
     found
 }

@@ -8,7 +8,7 @@ use trace::timeline::Names;
 
 use super::collectives::Collectives;
 use super::instances::{Instance, Instances};
-use super::lanes::Prepared;
+use super::lanes::CommonSteps;
 use super::listed;
 
 /// An exchange of a step, by its place among those of its communicator. Times are seconds: medians over steps of means over
@@ -46,7 +46,7 @@ struct PlaceSamples<'i> {
 }
 
 /// The exchanges that at least half of the steps have, and how many of them are not listed.
-pub(super) fn exchanges(instances: &Instances, prepared: &Prepared, names: &Names) -> (Vec<Exchange>, usize) {
+pub(super) fn exchanges(instances: &Instances, prepared: &CommonSteps, names: &Names) -> (Vec<Exchange>, usize) {
     let mut steps: BTreeMap<(&str, usize), Vec<(f64, &Instance)>> = BTreeMap::new();
     for instance in &instances.all {
         let group = names.get(instance.group);
@@ -88,9 +88,10 @@ pub(super) fn exchanges(instances: &Instances, prepared: &Prepared, names: &Name
 }
 
 /// Nanoseconds from the beginning of the step to entering, the mean over its ranks. Each by its own clock.
-fn begin(instance: &Instance, prepared: &Prepared) -> f64 {
-    let after =
-        |member: &super::instances::Member| member.begin - prepared.ranks[member.rank].windows[instance.step][0];
+fn begin(instance: &Instance, prepared: &CommonSteps) -> f64 {
+    let after = |member: &super::instances::InstanceMember| {
+        member.begin - prepared.ranks[member.rank].windows[instance.step][0]
+    };
     instance.members.iter().map(after).sum::<i64>() as f64 / instance.members.len() as f64
 }
 

@@ -8,7 +8,7 @@ use terms::number::percent;
 
 use super::Analysis;
 use super::disturbance::Disturbance;
-use super::lanes::Prepared;
+use super::lanes::CommonSteps;
 use super::replay::Replayer;
 use super::series::{Series, confidence_above};
 use super::slow_exchange::SlowExchange;
@@ -93,7 +93,7 @@ impl Confidence {
 
 /// One piece of advice.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Finding {
+pub struct ProfileFinding {
     /// What about.
     pub kind: FindingKind,
     /// What was found, in a sentence.
@@ -114,7 +114,7 @@ pub struct Finding {
 
 /// What findings are made from besides the analysis itself.
 pub(super) struct Sources<'a> {
-    pub(super) prepared: &'a Prepared<'a>,
+    pub(super) prepared: &'a CommonSteps<'a>,
     pub(super) analysis: &'a Analysis,
     /// Exposed transfer of each step, mean over ranks.
     pub(super) transfer: &'a Series,
@@ -129,11 +129,11 @@ pub(super) struct Sources<'a> {
 }
 
 /// All findings above the minimum share that are large enough for advice, that with the largest credible loss first.
-pub(super) fn findings(sources: &Sources) -> Vec<Finding> {
+pub(super) fn findings(sources: &Sources) -> Vec<ProfileFinding> {
     if sources.analysis.steps.numbers.is_empty() {
         return Vec::new();
     }
-    let mut found: Vec<Finding> = sources.analysis.stragglers.iter().map(|one| sources.straggler(one)).collect();
+    let mut found: Vec<ProfileFinding> = sources.analysis.stragglers.iter().map(|one| sources.straggler(one)).collect();
     found.extend(sources.busy());
     found.extend(sources.rotating());
     found.extend(sources.waits());
@@ -151,19 +151,19 @@ pub(super) fn findings(sources: &Sources) -> Vec<Finding> {
 }
 
 /// Lowers the confidence by one word, but for what says that the machine is busy: others may be the cause of all else.
-fn lower(found: &mut [Finding], disturbance: Option<&Disturbance>) {
+fn lower(found: &mut [ProfileFinding], disturbance: Option<&Disturbance>) {
     if disturbance.is_some_and(Disturbance::is_felt) {
         let others = found.iter_mut().filter(|finding| finding.kind != FindingKind::BusyMachine);
         others.for_each(|finding| finding.confidence = finding.confidence.lowered());
     }
 }
 
-fn order(found: &mut [Finding]) {
-    let saves = |one: &Finding| [one.credible_s(), one.saves_s_per_step];
+fn order(found: &mut [ProfileFinding]) {
+    let saves = |one: &ProfileFinding| [one.credible_s(), one.saves_s_per_step];
     found.sort_by(|a, b| saves(b).partial_cmp(&saves(a)).unwrap_or(std::cmp::Ordering::Equal));
 }
 
-impl Finding {
+impl ProfileFinding {
     /// Seconds of a step that are lost, times the confidence. Where only an estimate says that there is a loss, none is credible:
     /// on a disturbed machine a few long steps would stand above what every step shows.
     fn credible_s(&self) -> f64 {
@@ -199,15 +199,15 @@ impl Sources<'_> {
 
     /// A finding on a quantity of each step, if its mean is above the minimum share: of what happens in every fifth step, the
     /// median is 0.
-    fn measured(&self, kind: FindingKind, cost: &[f64], saves: f64, evidence: Evidence) -> Option<Finding> {
+    fn measured(&self, kind: FindingKind, cost: &[f64], saves: f64, evidence: Evidence) -> Option<ProfileFinding> {
         let value = confidence_above(cost, self.minimum_share * self.step_s())?;
         let confidence = Confidence::new(value);
         let share = self.share(saves);
         let (what, advice, without) = (String::new(), String::new(), None);
-        Some(Finding { kind, what, saves_s_per_step: saves, share, evidence, confidence, advice, without })
+        Some(ProfileFinding { kind, what, saves_s_per_step: saves, share, evidence, confidence, advice, without })
     }
 
-    fn straggler(&self, straggler: &Straggler) -> Finding {
+    fn straggler(&self, straggler: &Straggler) -> ProfileFinding {
         let Straggler { rank, phase, share, lost_s_per_step, .. } = straggler;
         let without =
             self.replayer.and_then(|replayer| without::slow_ranks(replayer, &[straggler], &self.analysis.stragglers));
@@ -222,7 +222,7 @@ impl Sources<'_> {
         let host = straggler.host.as_ref().map_or(String::new(), |host| format!(" on host {host}"));
         // The replay knows what else the others would wait for, such as another slow rank, which may be gone as well.
         let saves = alone.map_or(*lost_s_per_step, |without| without.mean_saves_s.min(*lost_s_per_step));
-        Finding {
+        ProfileFinding {
             kind: FindingKind::Straggler,
             what: format!(
                 "Rank {rank}{host} is slower than the others {when}. {}{}",
@@ -244,9 +244,9 @@ impl Sources<'_> {
         if is_ours { ours } else { pytorch }.to_owned()
     }
 
-    fn rotating(&self) -> Option<Finding> {
+    fn rotating(&self) -> Option<ProfileFinding> {
         let rotating = self.analysis.rotating.as_ref()?;
-        Some(Finding {
+        Some(ProfileFinding {
             kind: FindingKind::RotatingDelays,
             what: format!(
                 "Different ranks are late in different steps, {} times on {} ranks. That costs {} of the time.",
@@ -265,14 +265,14 @@ impl Sources<'_> {
         })
     }
 
-    fn input(&self) -> Option<Finding> {
+    fn input(&self) -> Option<ProfileFinding> {
         let ranks = &self.analysis.steps.ranks;
         let cost = Series::mean_of(ranks.iter().map(RankSteps::lost_to_input));
         let most = ranks.iter().max_by(|a, b| a.lost_to_input().mean().total_cmp(&b.lost_to_input().mean()))?;
         let evidence = self.evidence(Some(most.rank), largest(&most.lost_to_input().values), "input");
         let finding = self.measured(FindingKind::InputBound, &cost.values, cost.mean(), evidence)?;
         let without = self.replayer.and_then(without::input);
-        Some(Finding {
+        Some(ProfileFinding {
             what: format!(
                 "Steps wait for data for {} of their time.{}",
                 percent(finding.share),
@@ -289,13 +289,13 @@ impl Sources<'_> {
     }
 
     /// The device waits for the host: for launches, or for what the step's thread does outside of the phases.
-    fn host_bound(&self) -> Option<Finding> {
+    fn host_bound(&self) -> Option<ProfileFinding> {
         let idle = self.analysis.idle.as_ref()?;
         let both = idle.host_bound_s.values.iter().zip(&idle.other_s.values);
         let cost = &Series::new(both.map(|(launches, other)| launches + other).collect());
         let evidence = self.evidence(idle.ranks.first().copied(), largest(&cost.values), "device queue");
         let finding = self.measured(FindingKind::HostBoundDevice, &cost.values, cost.mean(), evidence)?;
-        Some(Finding {
+        Some(ProfileFinding {
             what: format!(
                 "The device has no kernel and no copy for {} of the time, because the host does not launch work in time.",
                 percent(finding.share)
@@ -308,7 +308,7 @@ impl Sources<'_> {
         })
     }
 
-    fn bubble(&self) -> Option<Finding> {
+    fn bubble(&self) -> Option<ProfileFinding> {
         let bubble = self.analysis.bubble.as_ref()?;
         let cost = &bubble.measured_s;
         let evidence = self.evidence(None, largest(&cost.values), "send and recv");
@@ -316,7 +316,7 @@ impl Sources<'_> {
         let theory = bubble
             .theory_share
             .map_or(String::new(), |share| format!(" The schedule predicts {} of a step.", percent(share)));
-        Some(Finding {
+        Some(ProfileFinding {
             what: format!("Pipeline stages wait in send and recv for {} of a step.{theory}", percent(finding.share)),
             advice:
                 "Use more micro-batches per step, an interleaved schedule, or fewer stages; balance the layers of the \
@@ -365,11 +365,11 @@ fn advice_for(phase: Phase, rank: u32, before_forward: bool) -> String {
 mod tests {
     use super::*;
 
-    fn finding(kind: FindingKind, saves_s_per_step: f64, confidence: f64) -> Finding {
+    fn finding(kind: FindingKind, saves_s_per_step: f64, confidence: f64) -> ProfileFinding {
         let evidence = Evidence { rank: None, step: None, span: String::new(), begin_s: None, end_s: None };
         let confidence = Confidence::new(confidence);
         let (what, advice) = (String::new(), String::new());
-        Finding { kind, what, saves_s_per_step, share: 0.0, evidence, confidence, advice, without: None }
+        ProfileFinding { kind, what, saves_s_per_step, share: 0.0, evidence, confidence, advice, without: None }
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use serde::Serialize;
 use trace::timeline::{Kind, NameId, Timeline};
 
-use super::lanes::Prepared;
+use super::lanes::CommonSteps;
 
 /// Clocks are aligned when their error is at most this share of the mean wait.
 const SMALL_ERROR: f64 = 0.1;
@@ -19,7 +19,7 @@ const NAMED: usize = 16;
 
 /// One rank's part of an instance.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Member {
+pub(super) struct InstanceMember {
     /// The place of the rank in the timeline.
     pub(super) rank: usize,
     /// Where its rank ran it.
@@ -28,7 +28,7 @@ pub(super) struct Member {
     pub(super) end: i64,
 }
 
-impl Member {
+impl InstanceMember {
     pub(super) fn duration(&self) -> i64 {
         self.end - self.begin
     }
@@ -45,19 +45,19 @@ pub(super) struct Instance {
     pub(super) synchronises: bool,
     /// Ranks of the communicator.
     pub(super) size: Option<u32>,
-    pub(super) members: Vec<Member>,
+    pub(super) members: Vec<InstanceMember>,
 }
 
 impl Instance {
     /// The time that moving the bytes takes: the shortest duration over ranks.
     pub(super) fn transfer(&self) -> i64 {
-        self.members.iter().map(Member::duration).min().unwrap_or(0)
+        self.members.iter().map(InstanceMember::duration).min().unwrap_or(0)
     }
 
     /// The member that entered last: by time with aligned clocks, else the one with the shortest duration, because all leave
     /// together. None where that is a tie.
-    pub(super) fn last(&self, aligned: bool) -> Option<&Member> {
-        let key = |member: &&Member| if aligned { -member.begin } else { member.duration() };
+    pub(super) fn last(&self, aligned: bool) -> Option<&InstanceMember> {
+        let key = |member: &&InstanceMember| if aligned { -member.begin } else { member.duration() };
         let last = self.members.iter().min_by_key(key)?;
         let ties = self.members.iter().filter(|member| key(member) == key(&last)).count();
         (ties == 1).then_some(last)
@@ -99,19 +99,19 @@ pub(super) struct Instances {
 }
 
 /// Group, operation, and either the sequence, or the step and the place in it.
-type Key = (NameId, NameId, Option<usize>, u64);
+type InstanceKey = (NameId, NameId, Option<usize>, u64);
 
 /// Matches the calls of all ranks by group, operation and sequence; without a sequence, by their order within a step.
-pub(super) fn instances(timeline: &Timeline, prepared: &Prepared) -> Instances {
+pub(super) fn instances(timeline: &Timeline, prepared: &CommonSteps) -> Instances {
     let mut found = Instances::default();
-    let mut places: HashMap<Key, usize> = HashMap::new();
+    let mut places: HashMap<InstanceKey, usize> = HashMap::new();
     for (rank, lanes) in prepared.ranks.iter().enumerate() {
         let mut orders: HashMap<(NameId, NameId), (usize, u64)> = HashMap::new();
         let spans = lanes.timeline.spans.iter().filter(|span| span.kind == Kind::Collective);
         for span in spans.filter(|span| span.end_ns >= span.begin_ns) {
             let Some(step) = lanes.step_at(span.begin_ns) else { continue };
             let Some(call) = lanes.timeline.call(span) else { continue };
-            let key: Key = match call.sequence {
+            let key: InstanceKey = match call.sequence {
                 Some(sequence) => (call.group, call.operation, None, sequence),
                 None => {
                     let (last_step, order) = orders.entry((call.group, call.operation)).or_insert((step, 0));
@@ -134,7 +134,12 @@ pub(super) fn instances(timeline: &Timeline, prepared: &Prepared) -> Instances {
                     members: Vec::with_capacity(prepared.ranks.len()),
                 });
             }
-            found.all[place].members.push(Member { rank, queue: span.queue, begin: span.begin_ns, end: span.end_ns });
+            found.all[place].members.push(InstanceMember {
+                rank,
+                queue: span.queue,
+                begin: span.begin_ns,
+                end: span.end_ns,
+            });
         }
     }
     leave_out_wrong(timeline, &mut found);

@@ -37,7 +37,7 @@ pub(super) struct Lanes<'t> {
 }
 
 /// All ranks on their common steps.
-pub(super) struct Prepared<'t> {
+pub(super) struct CommonSteps<'t> {
     pub(super) numbers: Vec<u32>,
     pub(super) warm_up: Option<u32>,
     pub(super) ranks: Vec<Lanes<'t>>,
@@ -82,7 +82,7 @@ pub(super) fn is_point_to_point(operation: &str) -> bool {
 }
 
 /// Sorts all ranks' spans and finds their common steps.
-pub(super) fn prepare<'t>(timeline: &'t Timeline, settings: &Settings) -> Prepared<'t> {
+pub(super) fn prepare<'t>(timeline: &'t Timeline, settings: &Settings) -> CommonSteps<'t> {
     let mut notes = timeline.notes.clone();
     let steps: Vec<HashMap<u32, Window>> = timeline.ranks.iter().map(|rank| steps_of(rank, &mut notes)).collect();
     let mut common: Vec<u32> = steps.first().map_or(Vec::new(), |first| first.keys().copied().collect());
@@ -106,12 +106,12 @@ pub(super) fn prepare<'t>(timeline: &'t Timeline, settings: &Settings) -> Prepar
     };
     let ranks: Vec<Lanes> = timeline.ranks.iter().zip(&steps).map(lanes).collect();
     notes.extend(incomplete(timeline, &ranks));
-    Prepared { numbers: common, warm_up, ranks, notes }
+    CommonSteps { numbers: common, warm_up, ranks, notes }
 }
 
 /// All ranks on one stretch that holds all of their spans, for what needs no step.
-pub(super) fn whole(timeline: &Timeline) -> Prepared<'_> {
-    Prepared {
+pub(super) fn whole(timeline: &Timeline) -> CommonSteps<'_> {
+    CommonSteps {
         numbers: vec![0],
         warm_up: None,
         ranks: timeline.ranks.iter().map(|rank| whole_rank(rank, timeline)).collect(),

@@ -66,7 +66,7 @@ pub(super) struct LateIn {
 
 /// A rank that is late.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Late {
+pub(super) struct LateRank {
     /// Index of the rank among all ranks.
     pub(super) rank: usize,
     pub(super) persistent: bool,
@@ -90,9 +90,9 @@ pub(super) struct Moving {
 
 /// What the ranks' work shows.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Judged {
+pub(super) struct JudgedWork {
     /// Late ranks, the most costly first.
-    pub(super) late: Vec<Late>,
+    pub(super) late: Vec<LateRank>,
     pub(super) moving: Option<Moving>,
     /// Whether the steps of every rank are enough for the persistent question at this level.
     pub(super) enough: bool,
@@ -100,7 +100,7 @@ pub(super) struct Judged {
     pub(super) unseen: Option<Unseen>,
 }
 
-impl Judged {
+impl JudgedWork {
     /// Places of the late ranks.
     fn ranks(&self) -> Vec<usize> {
         self.late.iter().map(|late| late.rank).collect()
@@ -176,13 +176,13 @@ pub(super) fn costs(works: &[Vec<f64>]) -> Vec<Vec<f64>> {
 }
 
 /// Judges the own work of each rank in each step. Needs two ranks.
-pub(super) fn judge(times: &Times, question: Question) -> Judged {
+pub(super) fn judge(times: &Times, question: Question) -> JudgedWork {
     let works = &times.works;
     let lateness = against_others(works);
     // Two questions a rank; a two-sided interval has twice the error of the one-sided question.
     let own = if times.parts.is_empty() { question.level } else { 0.5 * question.level };
     let level = 2.0 * own / (2.0 * works.len() as f64);
-    let mut judged = Judged { enough: true, ..Judged::default() };
+    let mut judged = JudgedWork { enough: true, ..JudgedWork::default() };
     for (rank, late) in lateness.iter().enumerate() {
         let bounds = bounds_of(late, level);
         judged.enough &= bounds.is_some();
@@ -193,7 +193,7 @@ pub(super) fn judge(times: &Times, question: Question) -> Judged {
         let interval = interval.or_else(|| sign_bounds(late, 0.05)).or_else(|| pessimistic_bounds(late, 0.05));
         if let Some(ci95) = interval.filter(|[low, _]| *low > question.minimum_s) {
             let (lost_s, confidence) = (stats::median(late), 1.0 - question.level);
-            judged.late.push(Late { rank, persistent: true, late_in: None, lost_s, ci95, confidence });
+            judged.late.push(LateRank { rank, persistent: true, late_in: None, lost_s, ci95, confidence });
         }
     }
     judged.late.extend(intermittent(works, &judged.ranks(), level, question));
@@ -209,7 +209,7 @@ pub(super) fn judge(times: &Times, question: Question) -> Judged {
 }
 
 /// Ranks whose work is late in one part, where the whole varies too much to show it. `lateness`: of the whole.
-fn late_in_parts(times: &Times, lateness: &[Vec<f64>], known: &[usize], question: Question) -> Vec<Late> {
+fn late_in_parts(times: &Times, lateness: &[Vec<f64>], known: &[usize], question: Question) -> Vec<LateRank> {
     let level = 2.0 * 0.5 * question.level / (times.parts.len() * lateness.len()).max(1) as f64;
     let parts: Vec<Vec<Vec<f64>>> = times.parts.iter().map(|part| against_most(part)).collect();
     let of_rank = |rank: usize| {
@@ -223,7 +223,7 @@ fn late_in_parts(times: &Times, lateness: &[Vec<f64>], known: &[usize], question
         };
         let most = parts.iter().enumerate().filter_map(late_in).max_by(|a, b| a.excess_s.total_cmp(&b.excess_s));
         let (late_in, ci95) = (Some(most?), any_bounds(&lateness[rank], 0.05)?);
-        Some(Late { rank, persistent: true, late_in, lost_s, ci95, confidence: 1.0 - question.level })
+        Some(LateRank { rank, persistent: true, late_in, lost_s, ci95, confidence: 1.0 - question.level })
     };
     (0..lateness.len()).filter(|rank| !known.contains(rank)).filter_map(of_rank).collect()
 }
@@ -266,14 +266,14 @@ fn contrasts(works: &[Vec<f64>]) -> Vec<Vec<f64>> {
 }
 
 /// Ranks that cost more than the others without being late in most steps.
-fn intermittent(works: &[Vec<f64>], known: &[usize], level: f64, question: Question) -> Vec<Late> {
+fn intermittent(works: &[Vec<f64>], known: &[usize], level: f64, question: Question) -> Vec<LateRank> {
     let contrasts = contrasts(works);
     let of_rank = |rank: usize| {
         let own = &contrasts[rank];
         mean_bounds(own, level).filter(|[low, _]| *low > question.minimum_s)?;
         let ci95 = mean_bounds(own, 0.05)?;
         let confidence = 1.0 - question.level;
-        Some(Late { rank, persistent: false, late_in: None, lost_s: mean(own), ci95, confidence })
+        Some(LateRank { rank, persistent: false, late_in: None, lost_s: mean(own), ci95, confidence })
     };
     (0..works.len()).filter(|rank| !known.contains(rank)).filter_map(of_rank).collect()
 }

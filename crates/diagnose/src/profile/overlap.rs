@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::instances::Instances;
 use super::intervals::Intervals;
-use super::lanes::{Lanes, Prepared, Window};
+use super::lanes::{CommonSteps, Lanes, Window};
 use super::series::{Series, mean};
 use super::steps::Steps;
 
@@ -67,7 +67,7 @@ pub(super) struct Exposed {
 }
 
 /// Measures the overlap.
-pub(super) fn overlap(prepared: &Prepared) -> Overlap {
+pub(super) fn overlap(prepared: &CommonSteps) -> Overlap {
     let share = |comm: f64, exposed: f64| (comm > 0.0).then(|| (1.0 - exposed / comm).clamp(0.0, 1.0));
     let of_rank = |lanes: &Lanes| {
         let comm_s = Series::new(lanes.per_step(&lanes.comm));
@@ -83,7 +83,7 @@ pub(super) fn overlap(prepared: &Prepared) -> Overlap {
 }
 
 /// Splits the exposed communication of each rank.
-pub(super) fn exposed(prepared: &Prepared, instances: &Instances) -> Vec<Exposed> {
+pub(super) fn exposed(prepared: &CommonSteps, instances: &Instances) -> Vec<Exposed> {
     let mut waits: Vec<Vec<Window>> = vec![Vec::new(); prepared.ranks.len()];
     for instance in instances.all.iter().filter(|instance| instance.tells_waits()) {
         let transfer = instance.transfer();
@@ -124,7 +124,7 @@ pub(super) fn bubble(exposed: &[Exposed], steps: usize) -> Series {
 }
 
 /// The parts of the mean step.
-pub(super) fn parts(prepared: &Prepared, steps: &Steps, exposed: &[Exposed]) -> Parts {
+pub(super) fn parts(prepared: &CommonSteps, steps: &Steps, exposed: &[Exposed]) -> Parts {
     let count = steps.numbers.len();
     if count == 0 || exposed.is_empty() {
         return Parts::default();

@@ -4,7 +4,7 @@
 //! have moved. With the recorded times this must give the recorded steps back; where it does not, nothing is said.
 
 use super::instances::Instances;
-use super::lanes::Prepared;
+use super::lanes::CommonSteps;
 use super::replay_graph::{self, Chain, PARTS};
 use super::replay_walk::{self, Variant};
 use super::step_without::Replay;
@@ -17,7 +17,7 @@ const LARGEST_ERROR: f64 = 0.05;
 
 /// A timeline that can be replayed.
 pub(super) struct Replayer<'r> {
-    pub(super) prepared: &'r Prepared<'r>,
+    pub(super) prepared: &'r CommonSteps<'r>,
     pub(super) instances: &'r Instances,
     pub(super) summary: Replay,
     /// Seconds of the steps that count, as recorded.
@@ -31,7 +31,7 @@ pub(super) struct Replayer<'r> {
 impl<'r> Replayer<'r> {
     /// A replay of these steps, or why there is none. `pipeline`: ranks wait in transfers between two of them.
     pub(super) fn new(
-        prepared: &'r Prepared<'r>,
+        prepared: &'r CommonSteps<'r>,
         instances: &'r Instances,
         steps: &Steps,
         (world, pipeline): (Option<u32>, bool),
@@ -115,7 +115,7 @@ impl<'r> Replayer<'r> {
 }
 
 /// What a replay cannot know.
-fn refuse(prepared: &Prepared, instances: &Instances, world: Option<u32>, pipeline: bool) -> Result<(), String> {
+fn refuse(prepared: &CommonSteps, instances: &Instances, world: Option<u32>, pipeline: bool) -> Result<(), String> {
     let ranks = prepared.ranks.len();
     let communicates = prepared.ranks.iter().any(|lanes| !lanes.comm.is_empty());
     if let Some(world) = world.filter(|world| *world as usize > ranks) {

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use super::instances::{Clocks, Instance, Instances};
 use super::intervals::Intervals;
-use super::lanes::{Lanes, Prepared};
+use super::lanes::{CommonSteps, Lanes};
 
 /// Parts of a rank's own work: input, forward, backward, optimizer, and the rest. With kernels: input, kernels, nothing twice, and
 /// the rest.
@@ -28,11 +28,11 @@ pub(super) struct Chain {
     pub(super) first: usize,
     pub(super) last: usize,
     pub(super) ranks: Vec<RankGraph>,
-    pub(super) calls: Vec<Call>,
+    pub(super) calls: Vec<ReplayedCall>,
 }
 
 /// A collective of a chain.
-pub(super) struct Call {
+pub(super) struct ReplayedCall {
     /// Index of the collective among all instances.
     pub(super) instance: usize,
     pub(super) members: usize,
@@ -44,26 +44,26 @@ pub(super) struct Call {
 pub(super) struct RankGraph {
     /// When its first step begins, in nanoseconds of a clock that all ranks of the chain share.
     pub(super) start: f64,
-    pub(super) points: Vec<Point>,
+    pub(super) points: Vec<ReplayPoint>,
     /// Nanoseconds of waits that no collective of the chain explains.
     pub(super) unexplained: i64,
 }
 
 /// Something that happens to a rank, after work of its own.
-pub(super) struct Point {
+pub(super) struct ReplayPoint {
     /// Own work since the point before, by part, in nanoseconds: nothing while the rank waits.
     pub(super) work: [f64; PARTS],
     /// The step of the work; None between steps.
     pub(super) step: Option<usize>,
     /// Which part of the step's program the work is in, see [`number_sections`].
     pub(super) section: usize,
-    pub(super) event: Event,
+    pub(super) event: ReplayEvent,
 }
 
-pub(super) enum Event {
+pub(super) enum ReplayEvent {
     StepBegins,
     StepEnds,
-    Enters(Entry),
+    Enters(CallEntry),
     /// Goes on after these collectives.
     Joins(Vec<usize>),
     WaitBegins,
@@ -71,7 +71,7 @@ pub(super) enum Event {
 }
 
 /// A rank enters a collective.
-pub(super) struct Entry {
+pub(super) struct CallEntry {
     pub(super) call: usize,
     /// The collective before it on its queue, and the time between the two.
     pub(super) previous: Option<(usize, f64)>,
@@ -96,7 +96,7 @@ pub(super) struct Wait {
 
 /// One rank's part of a call.
 #[derive(Clone, Copy)]
-struct Part {
+struct CallPart {
     call: usize,
     queue: u32,
     begin: i64,
@@ -105,7 +105,7 @@ struct Part {
 }
 
 /// All chains of a timeline, or why they cannot be made.
-pub(super) fn chains(prepared: &Prepared, instances: &Instances, step_s: f64) -> Result<Vec<Chain>, String> {
+pub(super) fn chains(prepared: &CommonSteps, instances: &Instances, step_s: f64) -> Result<Vec<Chain>, String> {
     let step_ns = step_s * 1e9;
     let together = TOGETHER_NS.min((TOGETHER_SHARE * step_ns) as i64);
     let mut by_step: Vec<Vec<usize>> = vec![Vec::new(); prepared.numbers.len()];
@@ -139,8 +139,8 @@ pub(super) fn number_sections(chains: &mut [Chain]) -> usize {
         for point in point {
             point.section = section * count / all;
             match &point.event {
-                Event::StepBegins => (call, section) = (0, 0),
-                Event::Enters(_) => {
+                ReplayEvent::StepBegins => (call, section) = (0, 0),
+                ReplayEvent::Enters(_) => {
                     section += usize::from(is_shared[call]);
                     call += 1;
                 }
@@ -152,13 +152,13 @@ pub(super) fn number_sections(chains: &mut [Chain]) -> usize {
 }
 
 /// Which collectives a rank enters from its own work, with a free queue, for each step.
-fn free_entries(points: &[Point]) -> Vec<Vec<bool>> {
+fn free_entries(points: &[ReplayPoint]) -> Vec<Vec<bool>> {
     let mut steps = Vec::new();
     let mut step = Vec::new();
     for point in points {
         match &point.event {
-            Event::Enters(entry) => step.push(!entry.is_queued && entry.in_wait.is_none()),
-            Event::StepEnds => steps.push(std::mem::take(&mut step)),
+            ReplayEvent::Enters(entry) => step.push(!entry.is_queued && entry.in_wait.is_none()),
+            ReplayEvent::StepEnds => steps.push(std::mem::take(&mut step)),
             _ => {}
         }
     }
@@ -166,7 +166,7 @@ fn free_entries(points: &[Point]) -> Vec<Vec<bool>> {
 }
 
 /// First and last step of each chain.
-fn stretches(prepared: &Prepared, step_ns: f64) -> Vec<[usize; 2]> {
+fn stretches(prepared: &CommonSteps, step_ns: f64) -> Vec<[usize; 2]> {
     let follows = |place: usize| {
         let gap = |lanes: &Lanes| lanes.windows[place][0] - lanes.windows[place - 1][1];
         let is_next = prepared.numbers[place] == prepared.numbers[place - 1] + 1;
@@ -183,7 +183,7 @@ fn stretches(prepared: &Prepared, step_ns: f64) -> Vec<[usize; 2]> {
 }
 
 fn chain(
-    prepared: &Prepared,
+    prepared: &CommonSteps,
     instances: &Instances,
     ([first, last], places): ([usize; 2], &[usize]),
     (step_ns, together): (f64, i64),
@@ -195,15 +195,15 @@ fn chain(
         })
     };
     let mut calls = Vec::new();
-    let mut parts: Vec<Vec<Part>> = prepared.ranks.iter().map(|_| Vec::new()).collect();
+    let mut parts: Vec<Vec<CallPart>> = prepared.ranks.iter().map(|_| Vec::new()).collect();
     let all = places.iter().map(|place| (*place, &instances.all[*place]));
     for (place, instance) in all.filter(|(_, instance)| within(instance)) {
         let transfer = instance.transfer();
         for member in &instance.members {
             let (call, queue) = (calls.len(), member.queue);
-            parts[member.rank].push(Part { call, queue, begin: member.begin, end: member.end, transfer });
+            parts[member.rank].push(CallPart { call, queue, begin: member.begin, end: member.end, transfer });
         }
-        calls.push(Call { instance: place, members: instance.members.len(), transfer: transfer as f64 });
+        calls.push(ReplayedCall { instance: place, members: instance.members.len(), transfer: transfer as f64 });
     }
     let is_exact = |clocks: &Clocks| {
         clocks.aligned && clocks.error_s.is_some_and(|error| error * 1e9 <= LARGEST_CLOCK_ERROR * step_ns)
@@ -222,7 +222,7 @@ fn chain(
 }
 
 /// What to add to each rank's clock so that all leave a collective together: medians over the collectives that join ranks.
-fn offsets(parts: &[Vec<Part>], calls: usize) -> Result<Vec<i64>, String> {
+fn offsets(parts: &[Vec<CallPart>], calls: usize) -> Result<Vec<i64>, String> {
     let mut known: Vec<Option<i64>> = vec![None; parts.len()];
     let mut ends: Vec<Option<i64>> = vec![None; calls];
     let mut next = Some((0, 0));
@@ -244,32 +244,32 @@ fn offsets(parts: &[Vec<Part>], calls: usize) -> Result<Vec<i64>, String> {
 /// Goes through the events of one rank in their order.
 struct Sweep<'s> {
     lanes: &'s Lanes<'s>,
-    parts: &'s [Part],
+    parts: &'s [CallPart],
     kinds: Vec<(usize, Intervals)>,
     together: i64,
-    points: Vec<Point>,
+    points: Vec<ReplayPoint>,
     unexplained: i64,
     at: i64,
     step: Option<usize>,
     waits_since: Option<i64>,
     /// Collectives that were entered, and whose end nothing waited for yet.
-    open: Vec<Part>,
+    open: Vec<CallPart>,
     /// The last collective of each queue.
-    last: HashMap<u32, Part>,
+    last: HashMap<u32, CallPart>,
 }
 
 /// What is known of an event before it has its place.
 #[derive(Clone, Copy)]
-enum Mark {
+enum EventMark {
     WaitEnds,
     Joins,
     StepEnds,
     StepBegins(usize),
-    Enters(Part),
+    Enters(CallPart),
     WaitBegins,
 }
 
-impl Mark {
+impl EventMark {
     /// The order of what happens at one time.
     fn order(self) -> u8 {
         match self {
@@ -284,7 +284,7 @@ impl Mark {
 }
 
 impl<'s> Sweep<'s> {
-    fn new(lanes: &'s Lanes<'s>, parts: &'s [Part], together: i64) -> Self {
+    fn new(lanes: &'s Lanes<'s>, parts: &'s [CallPart], together: i64) -> Self {
         let kinds = if lanes.has_device() {
             vec![(0, lanes.input.minus(&lanes.kernels).minus(&lanes.blocked)), (1, lanes.kernels.clone())]
         } else {
@@ -312,17 +312,21 @@ impl<'s> Sweep<'s> {
     fn all(&mut self, [first, last]: [usize; 2]) {
         let windows = &self.lanes.windows;
         let [begin, end] = [windows[first][0], windows[last][1]];
-        let mut marks: Vec<(i64, Mark)> = Vec::new();
+        let mut marks: Vec<(i64, EventMark)> = Vec::new();
         for (step, [begin, end]) in windows.iter().enumerate().take(last + 1).skip(first) {
-            marks.extend([(*begin, Mark::StepBegins(step)), (*end, Mark::Joins), (*end, Mark::StepEnds)]);
+            marks.extend([
+                (*begin, EventMark::StepBegins(step)),
+                (*end, EventMark::Joins),
+                (*end, EventMark::StepEnds),
+            ]);
             // All gradients are there before weights change.
             let update = self.lanes.optimizer.first_from(*begin).filter(|update| update < end);
-            marks.extend(update.map(|update| (update, Mark::Joins)));
+            marks.extend(update.map(|update| (update, EventMark::Joins)));
         }
         for [from, until] in self.lanes.blocked.parts_within(begin, end) {
-            marks.extend([(from, Mark::WaitBegins), (until, Mark::WaitEnds)]);
+            marks.extend([(from, EventMark::WaitBegins), (until, EventMark::WaitEnds)]);
         }
-        marks.extend(self.parts.iter().map(|part| (part.begin, Mark::Enters(*part))));
+        marks.extend(self.parts.iter().map(|part| (part.begin, EventMark::Enters(*part))));
         marks.sort_by_key(|(at, mark)| (*at, mark.order()));
         self.at = begin;
         for (at, mark) in marks {
@@ -330,32 +334,32 @@ impl<'s> Sweep<'s> {
         }
     }
 
-    fn add(&mut self, at: i64, mark: Mark) {
+    fn add(&mut self, at: i64, mark: EventMark) {
         let work = if self.waits_since.is_some() { [0.0; PARTS] } else { self.work(at) };
         self.at = at;
         let step = self.step;
         let event = match mark {
-            Mark::StepBegins(place) => {
+            EventMark::StepBegins(place) => {
                 self.step = Some(place);
-                Event::StepBegins
+                ReplayEvent::StepBegins
             }
-            Mark::StepEnds => {
+            EventMark::StepEnds => {
                 self.step = None;
-                Event::StepEnds
+                ReplayEvent::StepEnds
             }
-            Mark::Joins if self.waits_since.is_some() => return,
-            Mark::Joins => Event::Joins(self.take_ended(at).iter().map(|part| part.call).collect()),
-            Mark::WaitBegins => {
+            EventMark::Joins if self.waits_since.is_some() => return,
+            EventMark::Joins => ReplayEvent::Joins(self.take_ended(at).iter().map(|part| part.call).collect()),
+            EventMark::WaitBegins => {
                 self.waits_since = Some(at);
-                Event::WaitBegins
+                ReplayEvent::WaitBegins
             }
-            Mark::WaitEnds => {
+            EventMark::WaitEnds => {
                 let from = self.waits_since.take().unwrap_or(at);
-                Event::WaitEnds(self.wait([from, at]))
+                ReplayEvent::WaitEnds(self.wait([from, at]))
             }
-            Mark::Enters(part) => Event::Enters(self.entry(part)),
+            EventMark::Enters(part) => ReplayEvent::Enters(self.entry(part)),
         };
-        self.points.push(Point { work, step, section: 0, event });
+        self.points.push(ReplayPoint { work, step, section: 0, event });
     }
 
     /// Own work up to a time, by part.
@@ -372,20 +376,20 @@ impl<'s> Sweep<'s> {
     }
 
     /// Entered collectives that end up to a time. They are no longer open.
-    fn take_ended(&mut self, until: i64) -> Vec<Part> {
+    fn take_ended(&mut self, until: i64) -> Vec<CallPart> {
         let (ended, open) = self.open.iter().partition(|part| part.end <= until);
         self.open = open;
         ended
     }
 
-    fn entry(&mut self, part: Part) -> Entry {
+    fn entry(&mut self, part: CallPart) -> CallEntry {
         let previous = self.last.insert(part.queue, part).filter(|previous| previous.end <= part.begin);
         // What ended before a wait began is not why a collective begins in it.
         let previous = previous.filter(|previous| self.waits_since.is_none_or(|since| previous.end > since));
         self.open.push(part);
         let in_wait = self.waits_since.map(|since| (part.begin - since) as f64);
         let gap = previous.map(|previous| part.begin - previous.end);
-        Entry {
+        CallEntry {
             call: part.call,
             is_queued: in_wait.is_none() && gap.is_some_and(|gap| gap <= self.together),
             previous: previous.zip(gap).map(|(previous, gap)| (previous.call, gap as f64)),
@@ -394,12 +398,12 @@ impl<'s> Sweep<'s> {
     }
 
     fn wait(&mut self, [from, until]: [i64; 2]) -> Wait {
-        let (ends, before): (Vec<Part>, Vec<Part>) =
+        let (ends, before): (Vec<CallPart>, Vec<CallPart>) =
             self.take_ended(until + self.together).into_iter().partition(|part| part.end > from);
         let last = ends.iter().map(|part| part.end).max();
         let next = self.open.iter().min_by_key(|part| part.end);
         // A device between two kernels does not wait for the transfer that goes on.
-        let moves = |part: &&Part| !self.lanes.has_device() && until >= part.end - part.transfer;
+        let moves = |part: &&CallPart| !self.lanes.has_device() && until >= part.end - part.transfer;
         let under_way = next.filter(moves).map(|part| (part.call, (part.end - until) as f64));
         let rest = last.map_or(0, |last| until - last);
         self.unexplained += match last {

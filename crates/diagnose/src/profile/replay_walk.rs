@@ -1,7 +1,7 @@
 //! Goes through the steps of a chain again, with other times of work and of transfers.
 
 use super::instances::Instance;
-use super::replay_graph::{Chain, Entry, Event, PARTS, Point, RankGraph, Wait};
+use super::replay_graph::{CallEntry, Chain, PARTS, RankGraph, ReplayEvent, ReplayPoint, Wait};
 
 /// What takes another time than recorded, as factors.
 pub(super) struct Variant<'v> {
@@ -13,7 +13,7 @@ pub(super) struct Variant<'v> {
 
 /// Nanoseconds of each step of a chain: the largest over ranks. None where the recorded order contradicts itself.
 pub(super) fn walk(chain: &Chain, instances: &[Instance], variant: &Variant) -> Option<Vec<f64>> {
-    let mut run = Run::new(chain, instances, variant);
+    let mut run = ReplayRun::new(chain, instances, variant);
     loop {
         let mut has_moved = false;
         for rank in 0..chain.ranks.len() {
@@ -33,7 +33,7 @@ pub(super) fn walk(chain: &Chain, instances: &[Instance], variant: &Variant) -> 
     Some((0..=chain.last - chain.first).map(longest).collect())
 }
 
-struct Run<'c> {
+struct ReplayRun<'c> {
     chain: &'c Chain,
     variant: &'c Variant<'c>,
     /// Own work of a step before ranks whose queue is free enter each collective: the median over them.
@@ -61,9 +61,10 @@ struct Walker {
     lengths: Vec<f64>,
 }
 
-impl<'c> Run<'c> {
+impl<'c> ReplayRun<'c> {
     fn new(chain: &'c Chain, instances: &[Instance], variant: &'c Variant<'c>) -> Self {
-        let transfer = |call: &super::replay_graph::Call| call.transfer * (variant.transfer)(&instances[call.instance]);
+        let transfer =
+            |call: &super::replay_graph::ReplayedCall| call.transfer * (variant.transfer)(&instances[call.instance]);
         let walker = |rank: &RankGraph| Walker { time: rank.start, free_since: rank.start, ..Walker::default() };
         Self {
             chain,
@@ -88,20 +89,20 @@ impl<'c> Run<'c> {
         }
         let now = walker.time;
         match &point.event {
-            Event::StepBegins => {
+            ReplayEvent::StepBegins => {
                 (walker.step_began, walker.free_since, walker.own) = (now, now, 0.0);
             }
-            Event::StepEnds => walker.lengths.push(now - walker.step_began),
-            Event::WaitBegins => walker.waits_since = now,
-            Event::Joins(calls) => {
+            ReplayEvent::StepEnds => walker.lengths.push(now - walker.step_began),
+            ReplayEvent::WaitBegins => walker.waits_since = now,
+            ReplayEvent::Joins(calls) => {
                 let Some(end) = self.latest(calls) else { return false };
                 self.walkers[rank].time = now.max(end);
             }
-            Event::Enters(entry) => {
+            ReplayEvent::Enters(entry) => {
                 let Some(time) = self.entry(entry, &self.walkers[rank]) else { return false };
                 self.enter(entry.call, time);
             }
-            Event::WaitEnds(wait) => {
+            ReplayEvent::WaitEnds(wait) => {
                 let Some(time) = self.released(wait, self.walkers[rank].waits_since) else { return false };
                 (self.walkers[rank].time, self.walkers[rank].free_since) = (time, time);
             }
@@ -127,7 +128,7 @@ impl<'c> Run<'c> {
     }
 
     /// When a rank enters a collective; None where that is not known yet.
-    fn entry(&self, entry: &Entry, walker: &Walker) -> Option<f64> {
+    fn entry(&self, entry: &CallEntry, walker: &Walker) -> Option<f64> {
         let previous = match entry.previous {
             Some((call, gap)) => Some((self.ends[call]?, gap)),
             None => None,
@@ -156,7 +157,7 @@ impl<'c> Run<'c> {
     }
 }
 
-fn weighted(point: &Point, rank: usize, variant: &Variant) -> f64 {
+fn weighted(point: &ReplayPoint, rank: usize, variant: &Variant) -> f64 {
     let factors = point.step.map_or([1.0; PARTS], |step| (variant.work)(rank, step, point.section));
     point.work.iter().zip(factors).map(|(time, factor)| time * factor).sum()
 }
@@ -168,8 +169,10 @@ fn entered_at(chain: &Chain, variant: &Variant) -> Vec<Option<f64>> {
         for point in &graph.points {
             own += weighted(point, rank, variant);
             match &point.event {
-                Event::StepBegins => own = 0.0,
-                Event::Enters(entry) if !entry.is_queued && entry.in_wait.is_none() => found[entry.call].push(own),
+                ReplayEvent::StepBegins => own = 0.0,
+                ReplayEvent::Enters(entry) if !entry.is_queued && entry.in_wait.is_none() => {
+                    found[entry.call].push(own)
+                }
                 _ => {}
             }
         }

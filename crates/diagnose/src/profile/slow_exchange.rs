@@ -7,7 +7,7 @@ use trace::timeline::{NameId, Names};
 use super::MINIMUM_STEPS;
 use super::Settings;
 use super::instances::{Instance, Instances};
-use super::lanes::Prepared;
+use super::lanes::CommonSteps;
 use super::lateness::{Question, Times, judge};
 use super::series::in_their_place;
 
@@ -52,7 +52,7 @@ impl<'i> Transfers<'i> {
 
 /// Communicators that are slower than others like them in most steps, beyond chance.
 pub(super) fn slow_exchanges(
-    prepared: &Prepared,
+    prepared: &CommonSteps,
     instances: &Instances,
     (names, steps): (&Names, usize),
     settings: &Settings,
@@ -98,7 +98,7 @@ fn are_compared(groups: &[Vec<&Instance>]) -> bool {
     groups.len() > 1 && groups.iter().all(|calls| steps_of(calls) == first)
 }
 
-fn slow_of(groups: &[Transfers], question: Question, (prepared, names): (&Prepared, &Names)) -> Vec<SlowExchange> {
+fn slow_of(groups: &[Transfers], question: Question, (prepared, names): (&CommonSteps, &Names)) -> Vec<SlowExchange> {
     let times = Times { works: groups.iter().map(|one| one.seconds.clone()).collect(), parts: Vec::new() };
     let late = judge(&times, question).late.into_iter().filter(|late| late.persistent);
     let late: Vec<_> = late.collect();

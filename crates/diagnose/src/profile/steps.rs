@@ -3,7 +3,7 @@
 use serde::Serialize;
 use trace::timeline::RankTimeline;
 
-use super::lanes::{Lanes, Prepared};
+use super::lanes::{CommonSteps, Lanes};
 use super::series::Series;
 
 /// The steps that all ranks have.
@@ -100,7 +100,7 @@ impl RankSteps {
 }
 
 /// Measures all steps.
-pub(super) fn steps(prepared: &Prepared) -> Steps {
+pub(super) fn steps(prepared: &CommonSteps) -> Steps {
     let ranks: Vec<RankSteps> = prepared.ranks.iter().map(|lanes| of_rank(lanes, &prepared.numbers)).collect();
     let longest = |place: usize| ranks.iter().map(|rank| rank.total.values[place]).fold(0.0, f64::max);
     let step = Series::new((0..prepared.numbers.len()).map(longest).collect());

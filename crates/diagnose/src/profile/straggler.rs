@@ -3,8 +3,8 @@
 use serde::Serialize;
 
 use super::blame::shares;
-use super::lanes::Prepared;
-use super::lateness::{Judged, Late, Question, Times, against_others, costs, judge};
+use super::lanes::CommonSteps;
+use super::lateness::{JudgedWork, LateRank, Question, Times, against_others, costs, judge};
 use super::pauses::{Pauses, Who};
 use super::series::{Series, mean};
 use super::steps::{RankSteps, Steps};
@@ -116,7 +116,7 @@ pub struct BusyRank {
 
 /// What is said about slow ranks.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Verdict {
+pub(super) struct StragglerVerdict {
     pub(super) stragglers: Vec<Straggler>,
     /// Late ranks that are off their processors for most of their loss, the most costly first.
     pub(super) busy: Vec<BusyRank>,
@@ -140,8 +140,13 @@ pub(super) struct Context<'k> {
 }
 
 /// Judges the ranks, or says why it does not.
-pub(super) fn verdict(prepared: &Prepared, steps: &Steps, context: &Context, settings: &Settings) -> Verdict {
-    let abstain = |reason: String| Verdict { abstains: Some(reason), ..Verdict::default() };
+pub(super) fn verdict(
+    prepared: &CommonSteps,
+    steps: &Steps,
+    context: &Context,
+    settings: &Settings,
+) -> StragglerVerdict {
+    let abstain = |reason: String| StragglerVerdict { abstains: Some(reason), ..StragglerVerdict::default() };
     let count = steps.numbers.len();
     if steps.ranks.len() < 2 {
         return abstain(format!("naming a slow rank needs two ranks to compare, but there is {}", steps.ranks.len()));
@@ -193,12 +198,12 @@ pub(super) fn verdict(prepared: &Prepared, steps: &Steps, context: &Context, set
     let verdict = judge_ranks(&judged, (&times.works, &phases), steps, context.blame);
     // What a rank loses in pauses is more than what it loses in the other steps.
     let pauses_alone = context.pauses.is_some_and(|pauses| matches!(pauses.who, Who::Rank(_)));
-    Verdict { unseen_share: verdict.unseen_share.filter(|_| !pauses_alone), ..verdict }
+    StragglerVerdict { unseen_share: verdict.unseen_share.filter(|_| !pauses_alone), ..verdict }
 }
 
 /// Judges all steps. Where no rank is late, pauses would hide what the other steps show. Which steps are pauses does not depend on
 /// the order of ranks, so equal ranks are as likely to be late in the rest.
-fn judged(times: &Times, question: Question, steps: &Steps, pauses: Option<&Pauses>) -> Judged {
+fn judged(times: &Times, question: Question, steps: &Steps, pauses: Option<&Pauses>) -> JudgedWork {
     let judged = judge(times, question);
     let Some(pauses) = pauses.filter(|_| judged.late.is_empty()) else { return judged };
     let is_kept = |step: &usize| !pauses.steps.contains(&steps.numbers[*step]);
@@ -215,7 +220,7 @@ fn judged(times: &Times, question: Question, steps: &Steps, pauses: Option<&Paus
 }
 
 /// Why nobody can be cleared either: a rank may lose much, and the noise hides it.
-fn hidden(judged: &Judged, steps: &Steps, context: &Context, step_s: f64) -> Option<String> {
+fn hidden(judged: &JudgedWork, steps: &Steps, context: &Context, step_s: f64) -> Option<String> {
     let unseen = judged.unseen.filter(|_| judged.moving.is_none())?;
     let share = unseen.at_most_s / step_s;
     (share > LARGEST_UNSEEN).then(|| {
@@ -231,20 +236,20 @@ fn hidden(judged: &Judged, steps: &Steps, context: &Context, step_s: f64) -> Opt
 }
 
 fn judge_ranks(
-    judged: &Judged,
+    judged: &JudgedWork,
     (works, phases): (&[Vec<f64>], &[Phase]),
     steps: &Steps,
     blame: Option<&[Vec<f64>]>,
-) -> Verdict {
+) -> StragglerVerdict {
     let blames = blame.map(shares);
     let costs = costs(works);
     let waited = judged.late.iter().map(|late| (late, descheduled(late, steps, &costs[late.rank]).unwrap_or(0.0)));
-    let busy: Vec<(&Late, f64)> = waited.filter(|(late, waited)| *waited >= MOSTLY * late.lost_s).collect();
-    let worst = |late: &Late| {
+    let busy: Vec<(&LateRank, f64)> = waited.filter(|(late, waited)| *waited >= MOSTLY * late.lost_s).collect();
+    let worst = |late: &LateRank| {
         let lost = &costs[late.rank];
         steps.numbers[(0..lost.len()).max_by(|a, b| lost[*a].total_cmp(&lost[*b])).unwrap_or(0)]
     };
-    let busy_rank = |(late, waited): &(&Late, f64)| BusyRank {
+    let busy_rank = |(late, waited): &(&LateRank, f64)| BusyRank {
         rank: steps.ranks[late.rank].rank,
         host: steps.ranks[late.rank].host.clone(),
         lost_s_per_step: late.lost_s,
@@ -252,7 +257,7 @@ fn judge_ranks(
         descheduled_share: steps.share(*waited),
         worst_step: worst(late),
     };
-    let straggler = |late: &Late| {
+    let straggler = |late: &LateRank| {
         let own = &steps.ranks[late.rank];
         let lost = &costs[late.rank];
         let waited = descheduled(late, steps, lost);
@@ -284,8 +289,8 @@ fn judge_ranks(
         share: steps.share(moving.lost_s),
         lost_s_per_step: moving.lost_s,
     });
-    let is_busy = |late: &&Late| busy.iter().any(|(busy, _)| busy.rank == late.rank);
-    Verdict {
+    let is_busy = |late: &&LateRank| busy.iter().any(|(busy, _)| busy.rank == late.rank);
+    StragglerVerdict {
         stragglers: judged.late.iter().filter(|late| !is_busy(late)).map(straggler).collect(),
         busy: busy.iter().map(busy_rank).collect(),
         rotating,
@@ -296,7 +301,7 @@ fn judge_ranks(
 
 /// What a late rank has more of than the other ranks' median, in seconds: the median over steps of a persistent straggler; the
 /// mean over the steps in which it cost time of another.
-fn excess(late: &Late, steps: &Steps, costs: &[f64], of: &dyn Fn(&RankSteps) -> Vec<f64>) -> f64 {
+fn excess(late: &LateRank, steps: &Steps, costs: &[f64], of: &dyn Fn(&RankSteps) -> Vec<f64>) -> f64 {
     let values: Vec<Vec<f64>> = steps.ranks.iter().map(of).collect();
     let own = against_others(&values).swap_remove(late.rank);
     if late.persistent {
@@ -307,21 +312,21 @@ fn excess(late: &Late, steps: &Steps, costs: &[f64], of: &dyn Fn(&RankSteps) -> 
 }
 
 /// How much longer than the others it waited for a processor, in seconds a step.
-fn descheduled(late: &Late, steps: &Steps, costs: &[f64]) -> Option<f64> {
+fn descheduled(late: &LateRank, steps: &Steps, costs: &[f64]) -> Option<f64> {
     let known = steps.ranks.iter().all(|rank| rank.descheduled.is_some());
     let values = |rank: &RankSteps| rank.descheduled.as_ref().map_or(Vec::new(), |series| series.values.clone());
     known.then(|| excess(late, steps, costs, &values))
 }
 
 /// Whether half of the loss and more comes before the forward pass, where the trace marks no input.
-fn is_before_forward(late: &Late, steps: &Steps, costs: &[f64]) -> bool {
+fn is_before_forward(late: &LateRank, steps: &Steps, costs: &[f64]) -> bool {
     let marks_input = steps.ranks.iter().any(|rank| rank.input.values.iter().any(|input| *input > 0.0));
     !marks_input && excess(late, steps, costs, &|rank| rank.before_forward.values.clone()) >= 0.5 * late.lost_s
 }
 
 /// The phase with the largest excess. The device comes first if it explains half of the loss, because the step's thread waits
 /// for it in any phase.
-fn phase_of(late: &Late, steps: &Steps, costs: &[f64]) -> Phase {
+fn phase_of(late: &LateRank, steps: &Steps, costs: &[f64]) -> Phase {
     let excess = |phase: Phase| excess(late, steps, costs, &|rank| series(phase, rank).values);
     if has_device(steps) && excess(Phase::Device) >= 0.5 * late.lost_s {
         return Phase::Device;
@@ -345,7 +350,7 @@ fn phases(steps: &Steps) -> Vec<Phase> {
 }
 
 /// Whether ranks hold different layers, so that their phases are not of equal length.
-fn is_pipeline(prepared: &Prepared, settings: &Settings) -> bool {
+fn is_pipeline(prepared: &CommonSteps, settings: &Settings) -> bool {
     settings.pipeline.is_some() || prepared.ranks.iter().any(|lanes| !lanes.point_to_point.is_empty())
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use record::{Caveat, Imported, Record};
-use stats::samples::{Marginal, Series, Situation};
+use stats::samples::{Marginal, Situation, StationarySeries};
 
 use crate::simulation::record_of;
 use diagnose::Verdict;
@@ -138,7 +138,7 @@ fn archive(runs: usize, noise: f64, seed: u64) -> Vec<Record> {
     let times: Vec<Vec<f64>> = (0..10)
         .map(|case| {
             let law = Situation { phi: 0.0, marginal: Marginal::Lognormal, noise };
-            let mut series = Series::new(law, seed * 100 + case);
+            let mut series = StationarySeries::new(law, seed * 100 + case);
             series.extend(runs);
             series.samples
         })

@@ -7,7 +7,7 @@
 use record::{CaseLine, Machine, Record};
 use serde_json::json;
 use stats::PairTimes;
-use stats::samples::{Marginal, Series, Situation};
+use stats::samples::{Marginal, Situation, StationarySeries};
 
 use crate::simulation::record_of;
 use diagnose::fleet::{Fleet, NodeVerdict, Reader, Taken, fleet, read};
@@ -81,7 +81,7 @@ pub(crate) struct Cluster {
 }
 
 fn draw(noise: f64, count: usize, seed: u64) -> Vec<f64> {
-    let mut series = Series::new(Situation { phi: 0.0, marginal: Marginal::Lognormal, noise }, seed);
+    let mut series = StationarySeries::new(Situation { phi: 0.0, marginal: Marginal::Lognormal, noise }, seed);
     series.extend(count);
     series.samples
 }

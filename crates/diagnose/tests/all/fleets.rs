@@ -3,7 +3,7 @@
 use record::Record;
 use serde_json::json;
 use stats::PairTimes;
-use stats::samples::{Marginal, Series, Situation};
+use stats::samples::{Marginal, Situation, StationarySeries};
 use terms::HostName;
 
 use crate::simulation::record_of;
@@ -37,7 +37,7 @@ fn taken(records: &[Record]) -> Taken {
 /// A node with two cases of six trials, which differ by 1%, and this level in each case.
 fn node(host: &str, level: [f64; 2], seed: u64) -> Record {
     let case = |number: usize| {
-        let mut series = Series::new(
+        let mut series = StationarySeries::new(
             Situation { phi: 0.0, marginal: Marginal::Lognormal, noise: 0.01 },
             1_000 * seed + number as u64,
         );

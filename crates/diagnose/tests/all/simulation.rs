@@ -6,7 +6,7 @@
 
 use record::{CaseLine, Record, RunFile};
 use serde_json::json;
-use stats::samples::{Marginal, Series, Situation as Law};
+use stats::samples::{Marginal, Situation as Law, StationarySeries};
 
 use diagnose::Verdict;
 use diagnose::compare::{Comparison, Settings, compare};
@@ -61,7 +61,7 @@ const THRESHOLD: f64 = 0.03;
 struct Draw {
     situation: Situation,
     /// The noise of levels: common to all cases, and of each.
-    levels: Vec<Series>,
+    levels: Vec<StationarySeries>,
     seed: u64,
     made: u64,
 }
@@ -69,14 +69,14 @@ struct Draw {
 impl Draw {
     fn new(situation: Situation, seed: u64) -> Self {
         let law = Law { phi: 0.0, marginal: Marginal::Lognormal, noise: situation.between };
-        let levels = (0..=situation.cases as u64).map(|case| Series::new(law, seed * 1_000 + case)).collect();
+        let levels = (0..=situation.cases as u64).map(|case| StationarySeries::new(law, seed * 1_000 + case)).collect();
         Self { situation, levels, seed, made: 0 }
     }
 
     /// The trials of each case of one run.
     fn run(&mut self) -> Vec<Vec<f64>> {
         let Situation { trials, correlation, noise, .. } = self.situation;
-        let next = |series: &mut Series| {
+        let next = |series: &mut StationarySeries| {
             series.extend(1);
             series.samples[series.samples.len() - 1].ln()
         };
@@ -87,7 +87,7 @@ impl Draw {
         for (case, own) in own.iter_mut().enumerate() {
             let level = (std::f64::consts::FRAC_1_SQRT_2 * (common + next(own))).exp();
             let law = Law { phi: correlation, marginal: Marginal::Lognormal, noise };
-            let mut series = Series::new(law, (self.seed * 1_000 + case as u64) * 1_000 + 500 + self.made);
+            let mut series = StationarySeries::new(law, (self.seed * 1_000 + case as u64) * 1_000 + 500 + self.made);
             series.extend(trials);
             // Cases are of very different times.
             let scale = level * 1e-6 * 2f64.powi(case as i32);

@@ -78,16 +78,17 @@ impl Device for Host {
     fn load(&self, program: &Arc<Program>, memory: Memory, seed: u64) -> Result<Box<dyn Loaded>, Error> {
         let threads = self.threads.clone();
         let scratch = Scratch::new(threads.count(), scratch(program, threads.count()));
-        let own = Arc::new(Own { program: program.clone(), memory, scratch, threads, matmul: self.matmul, seed });
+        let own =
+            Arc::new(OwnContext { program: program.clone(), memory, scratch, threads, matmul: self.matmul, seed });
         Ok(match self.is_late {
             false => Box::new(AtOnce { own, queue: Queue::host() }),
-            true => Box::new(Late { own, queue: Queue::late() }),
+            true => Box::new(LateHost { own, queue: Queue::late() }),
         })
     }
 }
 
 /// What operations run on.
-struct Own {
+struct OwnContext {
     program: Arc<Program>,
     memory: Memory,
     scratch: Scratch,
@@ -96,7 +97,7 @@ struct Own {
     seed: u64,
 }
 
-impl Own {
+impl OwnContext {
     /// # Safety
     /// As [`Loaded::run`].
     unsafe fn run(&self, stretch: Range<usize>, number: u64) {
@@ -122,7 +123,7 @@ impl Own {
 
 /// Work has run when it was given.
 struct AtOnce {
-    own: Arc<Own>,
+    own: Arc<OwnContext>,
     queue: Queue,
 }
 
@@ -159,12 +160,12 @@ impl Loaded for AtOnce {
 }
 
 /// Work runs when somebody waits for it.
-struct Late {
-    own: Arc<Own>,
+struct LateHost {
+    own: Arc<OwnContext>,
     queue: Queue,
 }
 
-impl Loaded for Late {
+impl Loaded for LateHost {
     fn queue(&self) -> &Queue {
         &self.queue
     }

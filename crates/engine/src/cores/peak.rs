@@ -204,7 +204,7 @@ mod x86 {
 
     /// Numbers of bf16 that differ: with ones the tiles take less power than products do, and keep a higher clock.
     #[repr(C, align(64))]
-    struct Numbers([u16; 512]);
+    struct TileNumbers([u16; 512]);
 
     fn run_amx(rounds: u64) -> f64 {
         let mut tiles = Tiles { palette: 1, start_row: 0, reserved: [0; 14], row_bytes: [0; 16], rows: [0; 16] };
@@ -212,7 +212,7 @@ mod x86 {
         tiles.rows[..8].fill(16);
         // Of both signs, from a quarter to one.
         let number = |i: usize| (((i * 0x9e37) & 0x8000) | (0x3e80 + (i * 0x6b) % 0x100)) as u16;
-        let numbers = Numbers(std::array::from_fn(number));
+        let numbers = TileNumbers(std::array::from_fn(number));
         let mut sums = [0.0_f32; 256];
         // SAFETY: the engine has AMX, so there are the instructions and the permission; they read `tiles` and `numbers` and
         // write `sums`, and the tiles are given back.

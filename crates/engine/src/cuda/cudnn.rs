@@ -28,29 +28,29 @@ pub static CUDNN_STEMS: &[&str] = &["libcudnn"];
 
 /// cudnnStatus_t; 0 is success.
 type Status = c_int;
-type Handle = *mut c_void;
+type CudnnHandle = *mut c_void;
 
 device::functions! {
     /// The table.
-    struct Functions;
+    struct CudnnFunctions;
     version = c"cudnnGetVersion": fn() -> usize;
-    create = c"cudnnCreate": fn(*mut Handle) -> Status;
-    destroy = c"cudnnDestroy": fn(Handle) -> Status;
-    stream = c"cudnnSetStream": fn(Handle, *mut c_void) -> Status;
+    create = c"cudnnCreate": fn(*mut CudnnHandle) -> Status;
+    destroy = c"cudnnDestroy": fn(CudnnHandle) -> Status;
+    stream = c"cudnnSetStream": fn(CudnnHandle, *mut c_void) -> Status;
     status_name = c"cudnnGetErrorString": fn(Status) -> *const c_char;
     last_error = c"cudnnGetLastErrorString": fn(*mut c_char, usize) -> ();
-    describe = c"cudnnBackendCreateDescriptor": fn(c_int, *mut Handle) -> Status;
-    forget = c"cudnnBackendDestroyDescriptor": fn(Handle) -> Status;
-    set = c"cudnnBackendSetAttribute": fn(Handle, c_int, c_int, i64, *const c_void) -> Status;
-    get = c"cudnnBackendGetAttribute": fn(Handle, c_int, c_int, i64, *mut i64, *mut c_void) -> Status;
-    finish = c"cudnnBackendFinalize": fn(Handle) -> Status;
-    execute = c"cudnnBackendExecute": fn(Handle, Handle, Handle) -> Status;
+    describe = c"cudnnBackendCreateDescriptor": fn(c_int, *mut CudnnHandle) -> Status;
+    forget = c"cudnnBackendDestroyDescriptor": fn(CudnnHandle) -> Status;
+    set = c"cudnnBackendSetAttribute": fn(CudnnHandle, c_int, c_int, i64, *const c_void) -> Status;
+    get = c"cudnnBackendGetAttribute": fn(CudnnHandle, c_int, c_int, i64, *mut i64, *mut c_void) -> Status;
+    finish = c"cudnnBackendFinalize": fn(CudnnHandle) -> Status;
+    execute = c"cudnnBackendExecute": fn(CudnnHandle, CudnnHandle, CudnnHandle) -> Status;
 }
 
 /// The library. Opening it needs no device, and neither does a plan for a device that is described.
 #[derive(Debug)]
 pub struct Cudnn {
-    functions: Functions,
+    functions: CudnnFunctions,
 }
 
 impl Cudnn {
@@ -59,7 +59,7 @@ impl Cudnn {
     /// # Errors
     /// What the loader says, the symbols that are missing, or that it is not cuDNN 9.
     pub fn open(path: &Path) -> Result<Arc<Self>, String> {
-        let library = Self { functions: Functions::open(path)? };
+        let library = Self { functions: CudnnFunctions::open(path)? };
         match library.number() / 10_000 {
             9 => Ok(Arc::new(library)),
             _ => Err(format!("it is cuDNN {}, and graphs are built for cuDNN 9", library.version())),
@@ -154,15 +154,15 @@ const NOT_SUPPORTED: std::ops::Range<Status> = 3000..4000;
 pub struct CudnnDevice {
     library: Arc<Cudnn>,
     /// One thread at a time uses the library's descriptions and its handle.
-    parts: Mutex<Parts>,
+    parts: Mutex<VersionParts>,
 }
 
 #[derive(Debug)]
-struct Parts {
+struct VersionParts {
     /// None before 9.8: plans are then made for the session.
     properties: Option<Descriptor>,
     /// None of a device that is only described.
-    session: Option<Session>,
+    session: Option<CudnnSession>,
 }
 
 /// Attributes of CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR.
@@ -205,7 +205,7 @@ impl CudnnDevice {
     /// What the library says.
     pub fn of(library: &Arc<Cudnn>, gpu: &Arc<Gpu>) -> Result<Self, ProductError> {
         gpu.enter()?;
-        let session = Session::new(library, gpu)?;
+        let session = CudnnSession::new(library, gpu)?;
         let properties = match library.has(&since::PROPERTIES) {
             true => {
                 let properties = Descriptor::new(library, since::DEVICE)?;
@@ -230,8 +230,8 @@ impl CudnnDevice {
         Ok(Self::new(library, Some(properties.finish()?), None))
     }
 
-    fn new(library: &Arc<Cudnn>, properties: Option<Descriptor>, session: Option<Session>) -> Self {
-        Self { library: library.clone(), parts: Mutex::new(Parts { properties, session }) }
+    fn new(library: &Arc<Cudnn>, properties: Option<Descriptor>, session: Option<CudnnSession>) -> Self {
+        Self { library: library.clone(), parts: Mutex::new(VersionParts { properties, session }) }
     }
 
     /// The library.
@@ -262,16 +262,16 @@ impl CudnnDevice {
 }
 
 /// cudnnHandle_t.
-struct Session {
+struct CudnnSession {
     library: Arc<Cudnn>,
     gpu: Arc<Gpu>,
-    handle: Handle,
+    handle: CudnnHandle,
 }
 
 // SAFETY: the library's handle, which any one thread at a time may use.
-unsafe impl Send for Session {}
+unsafe impl Send for CudnnSession {}
 
-impl Session {
+impl CudnnSession {
     fn new(library: &Arc<Cudnn>, gpu: &Arc<Gpu>) -> Result<Self, ProductError> {
         let mut handle = ptr::null_mut();
         // SAFETY: as cudnn_graph.h declares it; the out-pointer is valid, and the device's context is current.
@@ -290,7 +290,7 @@ impl Session {
     }
 }
 
-impl Drop for Session {
+impl Drop for CudnnSession {
     fn drop(&mut self) {
         let _ = self.gpu.enter();
         // SAFETY: as cudnn_graph.h declares it: what it created, destroyed once.
@@ -298,7 +298,7 @@ impl Drop for Session {
     }
 }
 
-impl fmt::Debug for Session {
+impl fmt::Debug for CudnnSession {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         to.debug_struct("Session").field("gpu", &self.gpu).finish_non_exhaustive()
     }

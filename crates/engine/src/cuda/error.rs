@@ -2,6 +2,9 @@
 
 use device::cuda::CudaError;
 
+/// What functions of this module give.
+pub(super) type Result<T> = std::result::Result<T, ProductError>;
+
 /// A call of cuBLASLt that failed, or that was refused before.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProductError {

@@ -57,7 +57,7 @@ struct Plan {
 }
 
 /// What a plan is made for: a form, and how far addresses of A, B and C are aligned.
-type Key = (Form, [u32; 5]);
+type ProductKey = (Form, [u32; 5]);
 
 /// Products of one device, on one stream at a time: they share a workspace.
 pub struct Products {
@@ -67,7 +67,7 @@ pub struct Products {
     workspace: Arc<Region>,
     /// Tries several algorithms for each new form.
     is_tuned: bool,
-    plans: Mutex<HashMap<Key, Plan>>,
+    plans: Mutex<HashMap<ProductKey, Plan>>,
 }
 
 // SAFETY: the library's handle may be used from any thread; plans are behind a lock.
@@ -122,7 +122,7 @@ impl Products {
     }
 
     /// The algorithm of a plan, which is kept.
-    fn algorithm_of(&self, key: Key) -> Result<Algorithm, ProductError> {
+    fn algorithm_of(&self, key: ProductKey) -> Result<Algorithm, ProductError> {
         let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(plan) = plans.get(&key) {
             return Ok(plan.algorithm);
@@ -190,7 +190,7 @@ impl Products {
     }
 
     /// Describes a form to the library, which says what it would take.
-    fn plan(&self, (form, alignments): &Key) -> Result<(Plan, Vec<Candidate>), ProductError> {
+    fn plan(&self, (form, alignments): &ProductKey) -> Result<(Plan, Vec<Candidate>), ProductError> {
         form.check()?;
         let (own, since) = (self.gpu.capability()?, form.arithmetic.since());
         let number = |[major, minor]: [u32; 2]| format!("sm_{major}{minor}");

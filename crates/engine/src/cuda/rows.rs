@@ -8,11 +8,10 @@ use device::{Region, Slice};
 use terms::{Dtype, Named};
 
 use super::ProductError;
+use crate::cuda::error::Result;
 
 /// kernels/rows.cu, compiled for sm_70 in ISA 7.8 (`cargo xtask ptx`).
 pub const ROWS: &str = include_str!("../../kernels/rows.ptx");
-
-type Result<T> = std::result::Result<T, ProductError>;
 
 /// Element types that rows are filled with, and those that are also added and combined.
 const TYPES: [Dtype; 7] = [Dtype::F64, Dtype::F32, Dtype::Bf16, Dtype::F16, Dtype::F8E4M3, Dtype::I8, Dtype::I32];

@@ -23,12 +23,12 @@ pub use convolution::Convolved;
 pub use pass::Pass;
 
 /// Memory that several threads write to, each to its own elements.
-struct Shared<T>(*mut T);
+struct SharedElements<T>(*mut T);
 
 // SAFETY: who uses the pointer keeps its threads to disjoint elements (see each use).
-unsafe impl<T: Send> Sync for Shared<T> {}
+unsafe impl<T: Send> Sync for SharedElements<T> {}
 
-impl<T> Shared<T> {
+impl<T> SharedElements<T> {
     fn new(slice: &mut [T]) -> Self {
         Self(slice.as_mut_ptr())
     }

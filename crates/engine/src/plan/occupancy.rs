@@ -30,7 +30,7 @@ impl Ranges {
 
 /// A node of the tree: some consecutive moments.
 #[derive(Clone, Debug, Default)]
-struct Node {
+struct MomentNode {
     /// Bytes that are taken at all of its moments, by buffers that were entered at this node.
     throughout: Ranges,
     /// Bytes that are taken at some of its moments, by buffers that were entered here or below.
@@ -41,7 +41,7 @@ struct Node {
 pub struct Occupancy {
     /// First and last moments of all buffers, ascending: the leaves.
     moments: Vec<usize>,
-    nodes: Vec<Node>,
+    nodes: Vec<MomentNode>,
     /// How often a node was asked.
     looks: Cell<usize>,
 }
@@ -51,7 +51,7 @@ impl Occupancy {
     pub fn new(mut moments: Vec<usize>) -> Self {
         moments.sort_unstable();
         moments.dedup();
-        let nodes = vec![Node::default(); 2 * moments.len().next_power_of_two()];
+        let nodes = vec![MomentNode::default(); 2 * moments.len().next_power_of_two()];
         Self { moments, nodes, looks: Cell::new(0) }
     }
 

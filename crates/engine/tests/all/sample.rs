@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use engine::{Device, Host, KERNELS, Loaded, Matmul, Memory, Sample, Shape};
+use engine::{Device, Host, KERNELS, Loaded, Matmul, Memory, OperationShape, Sample};
 use terms::Dtype;
 
 /// Small sizes of each kernel.
@@ -68,7 +68,7 @@ fn written(sample: &Sample, loaded: &dyn Loaded) -> Vec<u8> {
 fn every_kernel_runs_on_what_its_sample_holds() {
     for (kernel, takes) in KERNELS {
         let sample = Sample::new(kernel, dims(kernel), Dtype::F32).unwrap_or_else(|why| panic!("{kernel}: {why}"));
-        let shape = Shape::of(&sample.program, sample.op());
+        let shape = OperationShape::of(&sample.program, sample.op());
         assert_eq!((shape.kernel, shape.dims.as_slice()), (*kernel, dims(kernel)), "{takes}");
         let (one, other) = (calls(&sample, 1, 2), calls(&sample, 2, 1));
         assert_eq!(one[0] == one[1], sample.is_idempotent() || one[0] == calls(&sample, 1, 3)[2], "{kernel}");

@@ -94,26 +94,26 @@ pub(crate) fn adamw_is_the_formula() {
         let mut p = bench.lab.get(bench.parameters);
         let (mut m, mut v) = (vec![0.0; COUNT], vec![0.0; COUNT]);
         let (rate, beta1, beta2, epsilon, decay) = (0.01, 0.9, 0.95, 1e-8, 0.1);
+        let adamw = |bench: &Bench| Update::AdamW {
+            parameters: bench.parameters,
+            gradients: bench.gradients,
+            first,
+            second,
+            copy: bench.copy,
+            control: bench.control,
+            rate,
+            beta1,
+            beta2,
+            epsilon,
+            decay,
+            clip,
+        };
         for step in 1..=4 {
             bench.lab.step.number = step;
             bench.lab.set(bench.gradients, noise(20 + step, COUNT));
             norm(&mut bench, false);
             let g = bench.lab.get(bench.gradients);
-            let Bench { parameters, gradients, copy, control, .. } = bench;
-            bench.lab.run(Update::AdamW {
-                parameters,
-                gradients,
-                first,
-                second,
-                copy,
-                control,
-                rate,
-                beta1,
-                beta2,
-                epsilon,
-                decay,
-                clip,
-            });
+            bench.lab.run(adamw(&bench));
             let size = g.iter().map(|g| g * g).sum::<f64>().sqrt();
             let factor = clip.map_or(1.0, |clip: f64| (clip / size).min(1.0));
             for at in 0..COUNT {
@@ -124,7 +124,7 @@ pub(crate) fn adamw_is_the_formula() {
                 let (m_hat, v_hat) = (m[at] / (1.0 - beta1.powi(step as i32)), v[at] / (1.0 - beta2.powi(step as i32)));
                 p[at] -= rate * m_hat / (v_hat.sqrt() + epsilon);
             }
-            assert_near(&bench.lab.get(parameters), &p, element);
+            assert_near(&bench.lab.get(bench.parameters), &p, element);
             assert_copied(&bench);
         }
     }

@@ -8,7 +8,7 @@ use serde_json::Value;
 use terms::FieldError;
 
 use super::KernelBenchmark;
-use super::fields::Fields;
+use super::fields::KernelFields;
 
 record::metrics! {
     /// What a kernel case says.
@@ -29,7 +29,7 @@ record::metrics! {
 pub(super) static ABOUT: About = About {
     name: "kernel",
     doc: "one operation of a training step: a product, attention, a norm, an update",
-    fields: &[Fields::fields, Execution::fields, World::fields, comm::fields, Sampling::fields],
+    fields: &[KernelFields::fields, Execution::fields, World::fields, comm::fields, Sampling::fields],
     metrics: METRICS,
     check,
     command: Some(Command {
@@ -57,7 +57,7 @@ fn check(case: &mut Case) -> Result<(), FieldError> {
         let message = "a simulated backend does not model computation";
         return Err(problem("backend", message, "use another backend, for example `shm`"));
     }
-    let fields = Fields::of(case)?;
+    let fields = KernelFields::of(case)?;
     // Ranks of other threads are others.
     let threads = Value::from(fields.threads.unwrap_or(1));
     case.parameters.insert("threads", threads.clone());
@@ -98,8 +98,7 @@ mod tests {
     use super::*;
 
     fn cases(fields: &[(&str, &str)]) -> Result<Vec<Case>, String> {
-        let fields: Vec<_> = fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        Ok(record::plan::from_flags(&ABOUT, &fields, &[]).map_err(|errors| errors.to_string())?.cases)
+        Ok(record::plan::from_flags(&ABOUT, fields, &[]).map_err(|errors| errors.to_string())?.cases)
     }
 
     #[test]

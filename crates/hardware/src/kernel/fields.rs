@@ -18,7 +18,7 @@ fn dtypes() -> Vec<&'static str> {
 
 record::fields! {
     /// What a case is.
-    pub(super) struct Fields {
+    pub(super) struct KernelFields {
         kernel: String = Field::new(Kind::Word(kernels), Some("product_nn"), "the operation of a step").always().common(),
         dims: String = Field::new(
             Kind::Text,
@@ -44,7 +44,7 @@ record::fields! {
     }
 }
 
-impl Fields {
+impl KernelFields {
     /// The sizes as numbers.
     ///
     /// # Errors

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use comm::Communicator;
 use contract::{Prepared, RankContext, Work};
-use engine::{Device, Host, Loaded, Memory, Sample, Shape};
+use engine::{Device, Host, Loaded, Memory, OperationShape, Sample};
 use measure::{Failure, WrongReport};
 use record::WrongElement;
 use terms::Named;
 
 use super::check::Kept;
-use super::fields::Fields;
+use super::fields::KernelFields;
 use super::plain;
 
 /// Buffers begin at multiples of so many bytes, as those of a step do.
@@ -22,7 +22,7 @@ const MOST_COPIES: usize = 256;
 const FIRST: usize = 4;
 
 /// An operation that is ready.
-struct Kernel {
+struct PreparedKernel {
     rank: u32,
     sample: Sample,
     copies: Vec<Box<dyn Loaded>>,
@@ -32,7 +32,7 @@ struct Kernel {
     fresh: Kept,
     /// What one call leaves of them.
     expected: Kept,
-    shape: Shape,
+    shape: OperationShape,
     multiplier: &'static str,
     /// Why fresh inputs could not be had, until somebody can be told.
     unready: Option<Failure>,
@@ -44,7 +44,7 @@ pub(super) fn bytes(sample: &Sample) -> usize {
 }
 
 /// How many copies calls rotate through.
-pub(super) fn copies(fields: &Fields, sample: &Sample) -> usize {
+pub(super) fn copies(fields: &KernelFields, sample: &Sample) -> usize {
     (fields.rotate as usize).div_ceil(bytes(sample).max(1)).clamp(1, MOST_COPIES)
 }
 
@@ -61,24 +61,28 @@ fn of_engine(error: engine::Error) -> Failure {
 ///
 /// # Errors
 /// What could not be had; an operation that computes something else.
-pub(super) fn prepare(fields: &Fields, sample: Sample, context: &RankContext) -> Result<Box<dyn Prepared>, Failure> {
+pub(super) fn prepare(
+    fields: &KernelFields,
+    sample: Sample,
+    context: &RankContext,
+) -> Result<Box<dyn Prepared>, Failure> {
     let cores = context.thread_cores(fields.threads.unwrap_or(1) as usize);
     Ok(Box::new(made(fields, sample, &cores, context.rank)?))
 }
 
 /// The kernel on these cores.
-fn made(fields: &Fields, sample: Sample, cores: &[u32], rank: u32) -> Result<Kernel, Failure> {
+fn made(fields: &KernelFields, sample: Sample, cores: &[u32], rank: u32) -> Result<PreparedKernel, Failure> {
     let host = Host::new(fields.threads.unwrap_or(1) as usize, cores, fields.matmul).map_err(of_engine)?;
     let count = copies(fields, &sample);
     let mut copies = (0..count).map(|_| load(&sample, &host, fields.seed)).collect::<Result<Vec<_>, Failure>>()?;
     let (fresh, expected) = expected(&sample, &mut *copies[0], fields)?;
-    let shape = Shape::of(&sample.program, sample.op());
+    let shape = OperationShape::of(&sample.program, sample.op());
     let multiplier = match shape.flops > 0.0 {
         true => engine::multiplier_of(sample.op(), fields.dtype, fields.matmul).name(),
         false => "",
     };
     let (calls, unready) = (0, None);
-    let mut kernel = Kernel { rank, sample, copies, calls, fresh, expected, shape, multiplier, unready };
+    let mut kernel = PreparedKernel { rank, sample, copies, calls, fresh, expected, shape, multiplier, unready };
     kernel.refill();
     Ok(kernel)
 }
@@ -99,7 +103,7 @@ fn load(sample: &Sample, host: &Host, seed: u64) -> Result<Box<dyn Loaded>, Fail
 
 /// Fresh inputs, and what a call leaves of them; compared with a plain computation where there is one, and with what a call leaves
 /// of other inputs.
-fn expected(sample: &Sample, loaded: &mut dyn Loaded, fields: &Fields) -> Result<(Kept, Kept), Failure> {
+fn expected(sample: &Sample, loaded: &mut dyn Loaded, fields: &KernelFields) -> Result<(Kept, Kept), Failure> {
     let call = |loaded: &mut dyn Loaded, seed: u64| -> Result<(Kept, Kept), Failure> {
         // SAFETY: nothing else is given to the copy, and its program has no exchange.
         unsafe { sample.fill(loaded, seed) }.map_err(of_engine)?;
@@ -128,7 +132,7 @@ fn run(loaded: &mut dyn Loaded) -> Result<(), Failure> {
     pool.install(|| unsafe { loaded.run(0..1, 1) }).map_err(of_engine)
 }
 
-impl Kernel {
+impl PreparedKernel {
     /// Calls that a copy has had since the last refill.
     fn calls_of(&self, copy: usize, calls: u64) -> u64 {
         let copies = self.copies.len() as u64;
@@ -170,7 +174,7 @@ impl Kernel {
     }
 }
 
-impl Prepared for Kernel {
+impl Prepared for PreparedKernel {
     fn run(&mut self, _comm: &mut dyn Communicator) -> Result<(), Failure> {
         if let Some(failure) = self.unready.take() {
             return Err(failure);
@@ -212,16 +216,15 @@ mod tests {
     use super::super::about::ABOUT;
     use super::*;
 
-    fn kernel(flags: &[(&str, &str)]) -> Kernel {
-        let flags: Vec<(String, String)> = flags.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect();
-        let case = from_flags(&ABOUT, &flags, &[]).unwrap().cases.remove(0);
-        let fields = Fields::of(&case).unwrap();
+    fn kernel(flags: &[(&str, &str)]) -> PreparedKernel {
+        let case = from_flags(&ABOUT, flags, &[]).unwrap().cases.remove(0);
+        let fields = KernelFields::of(&case).unwrap();
         let sample = fields.sample().unwrap();
         made(&fields, sample, &[], 0).unwrap()
     }
 
     /// So many calls, as they are timed.
-    fn called(kernel: &mut Kernel, calls: u64) -> WrongReport {
+    fn called(kernel: &mut PreparedKernel, calls: u64) -> WrongReport {
         kernel.refill();
         for _ in 0..calls {
             let copy = (kernel.calls % kernel.copies.len() as u64) as usize;
@@ -277,7 +280,7 @@ mod tests {
     fn a_wrong_product_is_no_product() {
         for (name, dims, row) in [("product_tn", "9x5x7x1x4", 0), ("attention_forward", "1x6x2x1x8x1", 0)] {
             let one = kernel(&[("kernel", name), ("dims", dims)]);
-            let Kernel { sample, mut copies, .. } = one;
+            let PreparedKernel { sample, mut copies, .. } = one;
             let before = plain::Before::new(&sample, &mut *copies[0], 1).unwrap();
             run(&mut *copies[0]).unwrap();
             assert_eq!(before.compare(&sample, &*copies[0], terms::Dtype::F32).unwrap(), None, "{name}");

@@ -7,8 +7,7 @@ use super::super::expand::complete;
 use super::*;
 
 fn cases(flags: &[(&str, &str)]) -> Result<Vec<Case>, String> {
-    let flags: Vec<_> = flags.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-    let mut plan = record::plan::from_flags(&ABOUT, &flags, &[]).map_err(|error| error.to_string())?;
+    let mut plan = record::plan::from_flags(&ABOUT, flags, &[]).map_err(|error| error.to_string())?;
     complete(&mut plan);
     Ok(plan.cases)
 }

@@ -8,7 +8,7 @@ use super::command;
 use super::nccl::plain;
 use super::runs::Runs;
 use super::versions::unknown_column;
-use crate::collective::{self, Call};
+use crate::collective::{self, MeasuredCall};
 use crate::{Content, Figures, Format, Line, Results, Source};
 
 /// The format.
@@ -41,7 +41,7 @@ impl Format for AllReduceBench {
 
     fn read(&self, source: &Source) -> Result<Content, Error> {
         let given = collective::given_ranks(source)?;
-        let mut reader = Reader {
+        let mut reader = AllReduceBenchReader {
             source,
             results: Runs::default(),
             head: Head::default(),
@@ -85,7 +85,7 @@ struct Head {
     hardware: Option<String>,
 }
 
-struct Reader<'s> {
+struct AllReduceBenchReader<'s> {
     source: &'s Source,
     /// Apart by environment and method.
     results: Runs,
@@ -102,7 +102,7 @@ struct Reader<'s> {
     launched: Option<u32>,
 }
 
-impl Reader<'_> {
+impl AllReduceBenchReader<'_> {
     fn line(&mut self, line: Line<'_>) -> Result<(), Error> {
         let text = line.text.trim();
         if let Some((_, rest)) = text.split_once("The average bandwidth of all_reduce ") {
@@ -203,8 +203,8 @@ impl Reader<'_> {
         match bytes.and_then(|bytes| Ok((bytes, rate?))) {
             Err(why) => self.results().omit(number, why),
             Ok((bytes, rate)) => {
-                let call = Call::new(Collective::AllReduce, ranks, "nccl", "cuda");
-                let call = Call { by_pytorch: true, dtype: Dtype::F32, bytes, in_place: Some(true), ..call };
+                let call = MeasuredCall::new(Collective::AllReduce, ranks, "nccl", "cuda");
+                let call = MeasuredCall { by_pytorch: true, dtype: Dtype::F32, bytes, in_place: Some(true), ..call };
                 let figures =
                     Figures { time_s: bytes as f64 / (rate * 1e9), iterations: self.trials, ..Figures::default() };
                 let results = self.results();

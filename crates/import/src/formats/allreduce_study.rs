@@ -6,10 +6,10 @@
 
 use terms::{Collective, Dtype, Error, Mode, Named, Reduce, Runtime};
 
-use super::csv::{self, Table};
+use super::csv::{self, CsvTable};
 use super::nccl::plain;
-use super::runs::Groups;
-use crate::collective::{self, Call};
+use super::runs::ToolGroups;
+use crate::collective::{self, MeasuredCall};
 use crate::{Content, Details, Figures, Format, Results, Source};
 
 /// The format.
@@ -96,7 +96,7 @@ impl Format for AllreduceStudy {
         if table.column(MEGABYTES).or(table.column(BYTES)).is_none() {
             return Err(source.error(1, "the column `data_size_mb` is missing"));
         }
-        let mut results = Groups::default();
+        let mut results = ToolGroups::default();
         for (line, row) in &table.rows {
             let warmup = table.column(WARMUP).map_or("", |at| row[at].trim());
             let iterations = table.column(ITERATIONS).map_or("", |at| row[at].trim());
@@ -109,7 +109,7 @@ impl Format for AllreduceStudy {
 }
 
 /// Results of rows with this warm-up.
-fn results_of(table: &Table, warmup: &str) -> Results {
+fn results_of(table: &CsvTable, warmup: &str) -> Results {
     let is_ours = is_ours(table);
     let mut results = match is_ours {
         true => Results::new("Rankmark", "mean over samples of the slowest rank"),
@@ -158,7 +158,7 @@ const OURS_OF_THE_STUDY: usize = 7;
 /// The column that stands behind ours where the run was incomplete: how it ended.
 const RUN_END: &str = "run_end";
 
-fn is_ours(table: &Table) -> bool {
+fn is_ours(table: &CsvTable) -> bool {
     let header = table.header.strip_suffix(&[RUN_END.to_owned()]).unwrap_or(&table.header);
     header == OURS || table.header == OURS[..OURS_OF_THE_STUDY]
 }
@@ -203,7 +203,7 @@ struct Particulars {
 }
 
 impl Particulars {
-    fn from_row(source: &Source, table: &Table, line: usize, row: &[String]) -> Result<Self, Error> {
+    fn from_row(source: &Source, table: &CsvTable, line: usize, row: &[String]) -> Result<Self, Error> {
         let cell = |names: &[&str]| table.column(names).map(|at| row[at].trim()).filter(|text| !text.is_empty());
         Ok(Self {
             runtime: cell(RUNTIME).map(|text| word(source, line, RUNTIME[0], text)).transpose()?,
@@ -227,7 +227,7 @@ fn switch(source: &Source, line: usize, name: &str, cell: &str) -> Result<bool, 
     cell.parse().map_err(|_| wrong())
 }
 
-fn add(source: &Source, table: &Table, line: usize, row: &[String], results: &mut Results) -> Result<(), Error> {
+fn add(source: &Source, table: &CsvTable, line: usize, row: &[String], results: &mut Results) -> Result<(), Error> {
     let cell = |names: &[&str]| table.column(names).map(|at| row[at].trim());
     let name = cell(BACKEND).unwrap_or_default().to_ascii_lowercase();
     let is_ours = is_ours(table);
@@ -266,7 +266,7 @@ fn add(source: &Source, table: &Table, line: usize, row: &[String], results: &mu
     }
     let bytes = bytes(source, line, [BYTES, ELEMENTS, MEGABYTES].map(cell), dtype)?;
     let by_pytorch = particulars.runtime.map_or(backend.by_pytorch, |runtime| runtime == Runtime::Pytorch);
-    let call = Call {
+    let call = MeasuredCall {
         by_pytorch,
         dtype,
         bytes,
@@ -274,7 +274,7 @@ fn add(source: &Source, table: &Table, line: usize, row: &[String], results: &mu
         // The study's script works in place and waits for each call. Native ranks do what their defaults are.
         in_place: particulars.in_place.or(by_pytorch.then_some(true)),
         isolated: particulars.mode.map_or(!is_ours, |mode| mode == Mode::Isolated),
-        ..Call::new(Collective::AllReduce, ranks, backend.name, device)
+        ..MeasuredCall::new(Collective::AllReduce, ranks, backend.name, device)
     };
     let place = results.place(call.shape());
     if is_ours && !results.shapes()[place].1.is_empty() {
@@ -318,14 +318,14 @@ fn bytes(source: &Source, line: usize, cells: [Option<&str>; 3], dtype: Dtype) -
 }
 
 /// The column of these names, and its cell. pandas writes what is missing as nothing or as nan.
-fn given<'t>(table: &'t Table, row: &'t [String], names: &[&str]) -> Option<(&'t str, &'t str)> {
+fn given<'t>(table: &'t CsvTable, row: &'t [String], names: &[&str]) -> Option<(&'t str, &'t str)> {
     let at = table.column(names)?;
     let text = row[at].trim();
     (!text.is_empty() && !text.eq_ignore_ascii_case("nan")).then_some((&table.header[at], text))
 }
 
 /// The times of a row; None where all are empty, as after a failed run.
-fn figures(source: &Source, table: &Table, line: usize, row: &[String]) -> Result<Option<Figures>, Error> {
+fn figures(source: &Source, table: &CsvTable, line: usize, row: &[String]) -> Result<Option<Figures>, Error> {
     let mut details = Details::default();
     for (names, unit, member) in TIMES {
         if let Some((name, text)) = given(table, row, names) {

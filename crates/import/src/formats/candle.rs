@@ -6,9 +6,9 @@ mod cases;
 
 use terms::Error;
 
-use crate::fields::{Fields, text};
+use crate::fields::{MappedFields, text};
 use crate::plan_text::PlanText;
-use crate::tree::{self, Node, Tree};
+use crate::tree::{self, Tree, ValueNode};
 use crate::{Content, ForeignPlan, Format, Source};
 use blocks::Configuration;
 
@@ -53,19 +53,19 @@ impl Format for Candle {
 }
 
 /// The configurations of a file, and what it is called.
-fn configurations(source: &Source, root: &Node) -> Result<(String, Vec<Configuration>), Error> {
+fn configurations(source: &Source, root: &ValueNode) -> Result<(String, Vec<Configuration>), Error> {
     let stem = source.file_name().trim_end_matches(".json").to_owned();
     if let Tree::List(items) = &root.tree {
         return Ok((stem, all(source, items, &[])?));
     }
-    let mut file = Fields::of_mapping(source, "the file", root)?;
+    let mut file = MappedFields::of_mapping(source, "the file", root)?;
     let name = file.take("name").map(|node| text(source, "name", node)).transpose()?.map_or(stem, str::to_owned);
     // Words about the file; they change nothing.
     if let Some(node) = file.take("description") {
         text(source, "description", node)?;
     }
     let list = LISTS.iter().find_map(|list| file.take(list));
-    let shared: Vec<(&str, &Node)> = BLOCKS.iter().filter_map(|block| Some((*block, file.take(block)?))).collect();
+    let shared: Vec<(&str, &ValueNode)> = BLOCKS.iter().filter_map(|block| Some((*block, file.take(block)?))).collect();
     file.finish(&[BLOCKS, LISTS, &["name", "description"]].concat())?;
     let configurations = match list.map(|node| (&node.tree, node)) {
         None => vec![blocks::configuration(source, &name, &shared, root.at)?],
@@ -80,18 +80,18 @@ fn configurations(source: &Source, root: &Node) -> Result<(String, Vec<Configura
 }
 
 /// The items of a suite; blocks that an item lacks are those of the suite.
-fn all(source: &Source, items: &[Node], shared: &[(&str, &Node)]) -> Result<Vec<Configuration>, Error> {
+fn all(source: &Source, items: &[ValueNode], shared: &[(&str, &ValueNode)]) -> Result<Vec<Configuration>, Error> {
     if items.is_empty() {
         return Err(Error::new(format!("{} holds no configuration", source.name())));
     }
-    let one = |(number, item): (usize, &Node)| {
-        let mut fields = Fields::of_mapping(source, "a configuration", item)?;
+    let one = |(number, item): (usize, &ValueNode)| {
+        let mut fields = MappedFields::of_mapping(source, "a configuration", item)?;
         let name = fields.take("name").map(|node| text(source, "name", node)).transpose()?;
         let name = name.map_or_else(|| format!("configuration {}", number + 1), str::to_owned);
         if let Some(node) = fields.take("description") {
             text(source, "description", node)?;
         }
-        let mut own: Vec<(&str, &Node)> = shared.to_vec();
+        let mut own: Vec<(&str, &ValueNode)> = shared.to_vec();
         for block in BLOCKS {
             if let Some(node) = fields.take(block) {
                 own.retain(|(name, _)| name != block);

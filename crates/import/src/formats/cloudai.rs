@@ -8,9 +8,9 @@ mod text;
 use terms::{Collective, Dtype, Error, Named as _, Reduce};
 
 use crate::collective;
-use crate::fields::{Fields, flag, items, text as word_of, whole, wholes};
+use crate::fields::{MappedFields, flag, items, text as word_of, whole, wholes};
 use crate::plan_text::{PlanText, joined, list};
-use crate::tree::{Node, Tree, beginning, shown};
+use crate::tree::{Tree, ValueNode, beginning, shown};
 use crate::{Content, ForeignPlan, Format, Source};
 
 /// The format.
@@ -50,17 +50,17 @@ impl Format for CloudAi {
 
     fn read(&self, source: &Source) -> Result<Content, Error> {
         let root = text::parse(source)?;
-        plan(source, Fields::of_mapping(source, "the file", &root)?).map(Content::Plan)
+        plan(source, MappedFields::of_mapping(source, "the file", &root)?).map(Content::Plan)
     }
 }
 
 /// One operation of the test.
-struct Case {
+struct CloudaiCase {
     op: Collective,
     subtest: String,
 }
 
-fn plan(source: &Source, mut file: Fields<'_>) -> Result<ForeignPlan, Error> {
+fn plan(source: &Source, mut file: MappedFields<'_>) -> Result<ForeignPlan, Error> {
     let template = file.needed("test_template_name")?;
     if word_of(source, "test_template_name", template)? != TEMPLATE {
         let what = format!("the template is {}, and only `{TEMPLATE}` is read", crate::tree::kind(template));
@@ -72,7 +72,7 @@ fn plan(source: &Source, mut file: Fields<'_>) -> Result<ForeignPlan, Error> {
         file.take(name);
     }
     let mut plan = PlanText::new(source.file_name(), "CloudAI", name);
-    let mut args = Fields::of_mapping(source, "cmd_args", file.needed("cmd_args")?)?;
+    let mut args = MappedFields::of_mapping(source, "cmd_args", file.needed("cmd_args")?)?;
     let extra = file.take("extra_cmd_args").map(|node| options(source, node)).transpose()?.unwrap_or_default();
     if let Some(node) = file.take("extra_env_vars") {
         environment(source, node, &mut plan)?;
@@ -128,15 +128,15 @@ fn plan(source: &Source, mut file: Fields<'_>) -> Result<ForeignPlan, Error> {
 }
 
 /// `--stepfactor = "2"` of `extra_cmd_args`.
-fn options(source: &Source, node: &Node) -> Result<Vec<(String, String)>, Error> {
-    let mut fields = Fields::of_mapping(source, "extra_cmd_args", node)?;
-    let option = |(name, node): (&str, &Node)| Ok((name.to_owned(), word_of(source, name, node)?.to_owned()));
+fn options(source: &Source, node: &ValueNode) -> Result<Vec<(String, String)>, Error> {
+    let mut fields = MappedFields::of_mapping(source, "extra_cmd_args", node)?;
+    let option = |(name, node): (&str, &ValueNode)| Ok((name.to_owned(), word_of(source, name, node)?.to_owned()));
     fields.rest().into_iter().map(option).collect()
 }
 
 /// Settings of the environment are those of who runs the plan.
-fn environment(source: &Source, node: &Node, plan: &mut PlanText) -> Result<(), Error> {
-    for (name, node) in Fields::of_mapping(source, "extra_env_vars", node)?.rest() {
+fn environment(source: &Source, node: &ValueNode, plan: &mut PlanText) -> Result<(), Error> {
+    for (name, node) in MappedFields::of_mapping(source, "extra_env_vars", node)?.rest() {
         let values: Vec<&str> =
             items(source, name, node)?.iter().map(|item| word_of(source, name, item)).collect::<Result<_, _>>()?;
         let set = format!("{}={}", shown(name), shown(&values.join(",")));
@@ -146,7 +146,7 @@ fn environment(source: &Source, node: &Node, plan: &mut PlanText) -> Result<(), 
 }
 
 /// The operations: `all_gather_perf_mpi`.
-fn cases(source: &Source, args: &mut Fields<'_>, plan: &mut PlanText) -> Result<Vec<Case>, Error> {
+fn cases(source: &Source, args: &mut MappedFields<'_>, plan: &mut PlanText) -> Result<Vec<CloudaiCase>, Error> {
     const DEFAULT: &str = "all_reduce_perf_mpi";
     let Some(node) = args.take("subtest_name") else {
         plan.warning(format!("subtest_name: a scenario gives it, else it is {DEFAULT}: all_reduce"));
@@ -159,7 +159,7 @@ fn cases(source: &Source, args: &mut Fields<'_>, plan: &mut PlanText) -> Result<
     known(source, &named, plan)
 }
 
-fn known(source: &Source, named: &[(usize, &str)], plan: &mut PlanText) -> Result<Vec<Case>, Error> {
+fn known(source: &Source, named: &[(usize, &str)], plan: &mut PlanText) -> Result<Vec<CloudaiCase>, Error> {
     let mut cases = Vec::new();
     for (line, subtest) in named {
         let bare = subtest.trim_end_matches("_mpi").trim_end_matches("_perf");
@@ -169,7 +169,7 @@ fn known(source: &Source, named: &[(usize, &str)], plan: &mut PlanText) -> Resul
             )),
             (Some(op), _) => {
                 plan.became(format!("subtest_name: {}", shown(subtest)), format!("op: {op}"));
-                cases.push(Case { op, subtest: shown(subtest) });
+                cases.push(CloudaiCase { op, subtest: shown(subtest) });
             }
             (None, "hypercube" | "bisection") => {
                 plan.warning(format!("{subtest} is left out: it has no counterpart here"));
@@ -190,7 +190,7 @@ fn known(source: &Source, named: &[(usize, &str)], plan: &mut PlanText) -> Resul
 }
 
 /// Ranks are those of the scenario: nodes x processes x threads x GPUs of a thread.
-fn ranks(source: &Source, args: &mut Fields<'_>, plan: &mut PlanText) -> Result<(), Error> {
+fn ranks(source: &Source, args: &mut MappedFields<'_>, plan: &mut PlanText) -> Result<(), Error> {
     for name in ["ngpus", "nthreads"] {
         if let Some(node) = args.take(name) {
             let each = wholes(source, name, node, 1, 1024)?;
@@ -221,9 +221,9 @@ fn device(source: &Source, plan: &mut PlanText) {
     }
 }
 
-fn dtypes(source: &Source, args: &mut Fields<'_>, plan: &mut PlanText) -> Result<Vec<Dtype>, Error> {
+fn dtypes(source: &Source, args: &mut MappedFields<'_>, plan: &mut PlanText) -> Result<Vec<Dtype>, Error> {
     let Some(node) = args.take("datatype") else { return Ok(vec![Dtype::F32]) };
-    let one = |item: &Node| {
+    let one = |item: &ValueNode| {
         let name = word_of(source, "datatype", item)?;
         let dtype = collective::dtype(name);
         dtype.ok_or_else(|| source.error(item.at, format!("there is no element type `{}`", shown(name))))
@@ -233,7 +233,7 @@ fn dtypes(source: &Source, args: &mut Fields<'_>, plan: &mut PlanText) -> Result
     Ok(dtypes)
 }
 
-fn reductions(source: &Source, args: &mut Fields<'_>, plan: &mut PlanText) -> Result<Vec<Reduce>, Error> {
+fn reductions(source: &Source, args: &mut MappedFields<'_>, plan: &mut PlanText) -> Result<Vec<Reduce>, Error> {
     let Some(node) = args.take("op") else { return Ok(vec![Reduce::Sum]) };
     let mut all = Vec::new();
     for item in items(source, "op", node)? {
@@ -253,7 +253,7 @@ fn reductions(source: &Source, args: &mut Fields<'_>, plan: &mut PlanText) -> Re
 }
 
 /// How often, and how calls are timed.
-fn sampling(source: &Source, args: &mut Fields<'_>, plan: &mut PlanText) -> Result<(), Error> {
+fn sampling(source: &Source, args: &mut MappedFields<'_>, plan: &mut PlanText) -> Result<(), Error> {
     for (name, ours) in [("iters", "iters"), ("warmup_iters", "warmup")] {
         if let Some(node) = args.take(name) {
             let low = u64::from(name == "iters");
@@ -301,7 +301,7 @@ fn sampling(source: &Source, args: &mut Fields<'_>, plan: &mut PlanText) -> Resu
 }
 
 /// 0 or 1, or a word of TOML.
-fn switch(source: &Source, name: &str, node: &Node) -> Result<bool, Error> {
+fn switch(source: &Source, name: &str, node: &ValueNode) -> Result<bool, Error> {
     match &node.tree {
         Tree::Scalar { text, .. } if matches!(text.as_str(), "true" | "false") => flag(source, name, node),
         Tree::List(items) if items.len() != 1 => {

@@ -107,7 +107,7 @@ pub(super) struct Commands {
 
 /// What a line is to the command lines of a file.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Joined<'l> {
+pub(super) enum JoinedLine<'l> {
     /// A line of its own.
     Line(&'l str),
     /// A command line goes on in the next line.
@@ -118,18 +118,18 @@ pub(super) enum Joined<'l> {
 
 impl Commands {
     /// Takes the next line, trimmed. Heads and rows of tables are lines of their own, whatever their ends.
-    pub(super) fn join<'l>(&mut self, text: &'l str) -> Joined<'l> {
+    pub(super) fn join<'l>(&mut self, text: &'l str) -> JoinedLine<'l> {
         let goes_on = text.strip_suffix('\\').filter(|before| !before.ends_with('\\'));
         let is_of_table = text.starts_with(|first: char| first == '#' || first.is_ascii_digit());
         if self.begun.is_empty() {
             let begins = goes_on.filter(|before| !is_of_table && !before.trim().is_empty());
-            let Some(before) = begins else { return Joined::Line(text) };
+            let Some(before) = begins else { return JoinedLine::Line(text) };
             self.begun = before.trim_end().to_owned();
-            return Joined::GoesOn;
+            return JoinedLine::GoesOn;
         }
         if text.starts_with('#') {
             self.begun.clear();
-            return Joined::Line(text);
+            return JoinedLine::Line(text);
         }
         // What a shell asks with where a line goes on.
         let part = goes_on.unwrap_or(text);
@@ -139,39 +139,39 @@ impl Commands {
             self.begun.push_str(part);
         }
         match goes_on.is_some() && self.begun.len() < LONGEST {
-            true => Joined::GoesOn,
-            false => Joined::Whole(std::mem::take(&mut self.begun)),
+            true => JoinedLine::GoesOn,
+            false => JoinedLine::Whole(std::mem::take(&mut self.begun)),
         }
     }
 }
 
 /// Options of launchers with a value behind them, and what it is.
-const OPTIONS: &[(&str, Number)] = &[
-    ("-n", Number::All),
-    ("-np", Number::All),
-    ("--np", Number::All),
-    ("--ntasks", Number::All),
-    ("--nnodes", Number::Nodes),
-    ("--nodes", Number::Nodes),
-    ("--ntasks-per-node", Number::OnEach),
-    ("--tasks-per-node", Number::OnEach),
-    ("-ppn", Number::OnEach),
-    ("--ppn", Number::OnEach),
-    ("-perhost", Number::OnEach),
-    ("-npernode", Number::OnEach),
-    ("--npernode", Number::OnEach),
-    ("-hosts", Number::Hosts),
-    ("-host", Number::Hosts),
-    ("--hosts", Number::Hosts),
-    ("--host", Number::Hosts),
-    ("-H", Number::Hosts),
-    ("--nproc-per-node", Number::OfOne),
-    ("--nproc_per_node", Number::OfOne),
+const OPTIONS: &[(&str, OptionNumber)] = &[
+    ("-n", OptionNumber::All),
+    ("-np", OptionNumber::All),
+    ("--np", OptionNumber::All),
+    ("--ntasks", OptionNumber::All),
+    ("--nnodes", OptionNumber::Nodes),
+    ("--nodes", OptionNumber::Nodes),
+    ("--ntasks-per-node", OptionNumber::OnEach),
+    ("--tasks-per-node", OptionNumber::OnEach),
+    ("-ppn", OptionNumber::OnEach),
+    ("--ppn", OptionNumber::OnEach),
+    ("-perhost", OptionNumber::OnEach),
+    ("-npernode", OptionNumber::OnEach),
+    ("--npernode", OptionNumber::OnEach),
+    ("-hosts", OptionNumber::Hosts),
+    ("-host", OptionNumber::Hosts),
+    ("--hosts", OptionNumber::Hosts),
+    ("--host", OptionNumber::Hosts),
+    ("-H", OptionNumber::Hosts),
+    ("--nproc-per-node", OptionNumber::OfOne),
+    ("--nproc_per_node", OptionNumber::OfOne),
 ];
 
 /// What the value of an option is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Number {
+enum OptionNumber {
     /// All processes.
     All,
     Nodes,
@@ -203,14 +203,15 @@ pub(super) fn processes(before: &str) -> Option<u32> {
         };
         // Elsewhere than for Slurm and Flux, `-N` is another number.
         let number = match name {
-            "-N" if matches!(launcher, "srun" | "flux") => Some(Number::Nodes),
+            "-N" if matches!(launcher, "srun" | "flux") => Some(OptionNumber::Nodes),
             _ => OPTIONS.iter().find(|(known, _)| *known == name).map(|(_, number)| *number),
         };
-        let Some(number) = number.filter(|number| from.is_some() || *number == Number::OfOne || name == "-np") else {
+        let Some(number) = number.filter(|number| from.is_some() || *number == OptionNumber::OfOne || name == "-np")
+        else {
             continue;
         };
         let value = match number {
-            Number::Hosts => value.and_then(hosts),
+            OptionNumber::Hosts => value.and_then(hosts),
             _ => value.and_then(|value| value.parse::<u32>().ok()).filter(|value| *value > 0),
         };
         let known = &mut found[number as usize];
@@ -312,9 +313,9 @@ mod tests {
         let joined = |lines: &[&str]| {
             let mut commands = Commands::default();
             let text = |joined| match joined {
-                Joined::Line(text) => Some(text.to_owned()),
-                Joined::GoesOn => None,
-                Joined::Whole(text) => Some(text),
+                JoinedLine::Line(text) => Some(text.to_owned()),
+                JoinedLine::GoesOn => None,
+                JoinedLine::Whole(text) => Some(text),
             };
             lines.iter().filter_map(|line| text(commands.join(line))).collect::<Vec<String>>()
         };

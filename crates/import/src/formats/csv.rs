@@ -7,13 +7,13 @@ use super::versions::unknown_column;
 use crate::Source;
 
 /// A table, with the line of each row.
-pub(super) struct Table {
+pub(super) struct CsvTable {
     pub(super) header: Vec<String>,
     pub(super) rows: Vec<(usize, Vec<String>)>,
 }
 
 /// Splits a text. A row that has another number of columns than the header is an error at its line.
-pub(super) fn table(source: &Source) -> Result<Table, Error> {
+pub(super) fn table(source: &Source) -> Result<CsvTable, Error> {
     let mut rows = rows(source)?.into_iter();
     let (_, header) = rows.next().ok_or_else(|| Error::new(format!("{} is empty", source.name())))?;
     let header: Vec<String> = header.iter().map(|name| name.trim().to_owned()).collect();
@@ -22,7 +22,7 @@ pub(super) fn table(source: &Source) -> Result<Table, Error> {
         let what = format!("expected {} columns, found {}", header.len(), row.len());
         return Err(source.error(*line, what).hint("a file that was written to its end has whole lines"));
     }
-    Ok(Table { header, rows })
+    Ok(CsvTable { header, rows })
 }
 
 fn rows(source: &Source) -> Result<Vec<(usize, Vec<String>)>, Error> {
@@ -59,7 +59,7 @@ fn rows(source: &Source) -> Result<Vec<(usize, Vec<String>)>, Error> {
     Ok(rows)
 }
 
-impl Table {
+impl CsvTable {
     /// The place of the first of these columns that the table has.
     pub(super) fn column(&self, names: &[&str]) -> Option<usize> {
         self.header.iter().position(|name| names.contains(&name.as_str()))

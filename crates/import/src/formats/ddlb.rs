@@ -4,11 +4,11 @@ mod implementations;
 
 use terms::Error;
 
-use crate::fields::{Fields, flag, items, text, whole, wholes, word};
+use crate::fields::{MappedFields, flag, items, text, whole, wholes, word};
 use crate::plan_text::{PlanText, joined, list};
-use crate::tree::{self, Node, one_line, shown};
+use crate::tree::{self, ValueNode, one_line, shown};
 use crate::{Content, ForeignPlan, Format, Source};
-use implementations::{Chosen, Group};
+use implementations::{Chosen, ImplementationGroup};
 
 /// The format.
 pub(super) struct Ddlb;
@@ -61,14 +61,14 @@ impl Format for Ddlb {
 
     fn read(&self, source: &Source) -> Result<Content, Error> {
         let root = tree::parse(source)?;
-        let mut file = Fields::of_mapping(source, "the file", &root)?;
+        let mut file = MappedFields::of_mapping(source, "the file", &root)?;
         let benchmark = file.needed("benchmark")?;
         file.finish(&["benchmark"])?;
-        Ok(Content::Plan(plan(source, Fields::of_mapping(source, "benchmark", benchmark)?)?))
+        Ok(Content::Plan(plan(source, MappedFields::of_mapping(source, "benchmark", benchmark)?)?))
     }
 }
 
-fn plan(source: &Source, mut fields: Fields<'_>) -> Result<ForeignPlan, Error> {
+fn plan(source: &Source, mut fields: MappedFields<'_>) -> Result<ForeignPlan, Error> {
     let primitives: Vec<&str> = words(source, "primitive", fields.needed("primitive")?, PRIMITIVES)?;
     let mut plan = PlanText::new(source.file_name(), "DDLB", &format!("ddlb-{}", primitives.join("-")));
     plan.became("primitive", joined(&primitives));
@@ -86,14 +86,14 @@ fn plan(source: &Source, mut fields: Fields<'_>) -> Result<ForeignPlan, Error> {
     plan.became(format!("dtype: {}", joined(&dtypes)), format!("dtype: {}", list(&dtypes)));
     plan.line(1, &format!("dtype: {} # dtype", list(&dtypes)));
     sampling(source, &mut fields, &mut plan)?;
-    let mut block = Fields::of_mapping(source, "implementations", fields.needed("implementations")?)?;
+    let mut block = MappedFields::of_mapping(source, "implementations", fields.needed("implementations")?)?;
     fields.finish(FIELDS)?;
     let chosen = implementations::read(&mut block, &primitives, &mut plan)?;
     cases(source, &primitives, &chosen, &mut plan);
     Ok(plan.finish())
 }
 
-fn words<'w>(source: &Source, name: &str, node: &Node, words: &[&'w str]) -> Result<Vec<&'w str>, Error> {
+fn words<'w>(source: &Source, name: &str, node: &ValueNode, words: &[&'w str]) -> Result<Vec<&'w str>, Error> {
     items(source, name, node)?.iter().map(|item| word(source, name, item, words)).collect()
 }
 
@@ -118,7 +118,7 @@ fn spread(iterations: u64) -> (u64, u64) {
 }
 
 /// How often, and how calls are timed.
-fn sampling(source: &Source, fields: &mut Fields<'_>, plan: &mut PlanText) -> Result<(), Error> {
+fn sampling(source: &Source, fields: &mut MappedFields<'_>, plan: &mut PlanText) -> Result<(), Error> {
     if let Some(node) = fields.take("num_iterations") {
         let iterations = whole(source, "num_iterations", node, 1, 10_000)?;
         let (trials, each) = spread(iterations);
@@ -216,7 +216,7 @@ fn cases(source: &Source, primitives: &[&str], chosen: &Chosen, plan: &mut PlanT
 type OnDevice = (&'static str, &'static str, Vec<&'static str>);
 
 /// The devices that a group runs on: DDLB's tensors are on CUDA devices, where there are any. Gloo never gets GPUs by itself.
-fn on_devices(group: &Group, has_gpus: bool) -> Vec<OnDevice> {
+fn on_devices(group: &ImplementationGroup, has_gpus: bool) -> Vec<OnDevice> {
     if !has_gpus {
         return vec![("cpu", "no GPU was found", vec!["gloo"])];
     }
@@ -225,7 +225,7 @@ fn on_devices(group: &Group, has_gpus: bool) -> Vec<OnDevice> {
     all.into_iter().filter(|(.., backends)| !backends.is_empty()).collect()
 }
 
-fn pytorch(group: &Group, primitives: &[&str], (device, why, backends): &OnDevice, plan: &mut PlanText) {
+fn pytorch(group: &ImplementationGroup, primitives: &[&str], (device, why, backends): &OnDevice, plan: &mut PlanText) {
     plan.line(1, &format!("- benchmark: primitive # {}", group.names.join(", ")));
     plan.line(2, &format!("primitive: {}", list(primitives)));
     plan.line(2, "runtime: pytorch");

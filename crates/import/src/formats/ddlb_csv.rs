@@ -4,9 +4,9 @@ use std::borrow::Cow;
 
 use terms::{Dtype, Error, Named};
 
-use super::csv::{self, Table};
+use super::csv::{self, CsvTable};
 use super::nccl::plain;
-use super::runs::Groups;
+use super::runs::ToolGroups;
 use crate::collective;
 use crate::{Content, Details, Figures, Format, Results, Row, Shape, Source};
 
@@ -63,7 +63,7 @@ impl Format for DdlbCsv {
                 return Err(source.error(1, format!("the column `{}` is missing", names[0])));
             }
         }
-        let mut results = Groups::default();
+        let mut results = ToolGroups::default();
         for (line, row) in &table.rows {
             let method = method(&table, row);
             add(
@@ -79,7 +79,7 @@ impl Format for DdlbCsv {
 }
 
 /// What decides how a row was timed, by column: rows of several clocks are not trials of one case.
-fn method(table: &Table, row: &[String]) -> Vec<(&'static str, String)> {
+fn method(table: &CsvTable, row: &[String]) -> Vec<(&'static str, String)> {
     let cell = |name: &'static str| {
         let value = plain(&row[table.column(&[name])?]);
         (!value.is_empty()).then_some((name, value))
@@ -99,7 +99,7 @@ fn is_field(option: &str) -> bool {
 }
 
 /// Results of rows that were timed alike.
-fn results_of(table: &Table, method: &[(&'static str, String)]) -> Results {
+fn results_of(table: &CsvTable, method: &[(&'static str, String)]) -> Results {
     let mut results = Results::new("DDLB", "mean over iterations of the slowest rank");
     results.begin_run();
     results.tell(method.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
@@ -111,12 +111,12 @@ fn results_of(table: &Table, method: &[(&'static str, String)]) -> Results {
 }
 
 /// `pytorch (backend=nccl, order=AG_before)` as name and options.
-fn label<'r>(table: &Table, row: &'r [String]) -> (&'r str, &'r str) {
+fn label<'r>(table: &CsvTable, row: &'r [String]) -> (&'r str, &'r str) {
     let label = table.column(&["implementation"]).map_or("", |at| row[at].trim());
     label.split_once(" (").map_or((label, ""), |(base, rest)| (base, rest.trim_end_matches(')')))
 }
 
-fn add(source: &Source, table: &Table, line: usize, row: &[String], results: &mut Results) -> Result<(), Error> {
+fn add(source: &Source, table: &CsvTable, line: usize, row: &[String], results: &mut Results) -> Result<(), Error> {
     let cell = |names: &[&str]| table.column(names).map(|at| row[at].trim());
     let (base, options) = label(table, row);
     let label = cell(&["implementation"]).unwrap_or_default();
@@ -198,16 +198,16 @@ fn add(source: &Source, table: &Table, line: usize, row: &[String], results: &mu
 }
 
 /// An implementation of ours as a field, and by the words that its charts have.
-struct Way {
+struct ImplementationWay {
     implementation: &'static str,
     variant: &'static str,
     order: &'static str,
 }
 
 /// None for what has no counterpart: nvFuser, XLA, and what a row does not tell enough of.
-fn way(base: &str, order: Option<&str>, primitive: &str) -> Option<Way> {
+fn way(base: &str, order: Option<&str>, primitive: &str) -> Option<ImplementationWay> {
     let columnwise = primitive == "tp_columnwise";
-    let way = |implementation, variant, order| Some(Way { implementation, variant, order });
+    let way = |implementation, variant, order| Some(ImplementationWay { implementation, variant, order });
     match (base, order) {
         ("pytorch", Some("AG_before")) if columnwise => way("sequential:order=AG_before", "sequential", "AG_before"),
         ("pytorch", Some("AG_after")) if columnwise => way("sequential:order=AG_after", "sequential", "AG_after"),

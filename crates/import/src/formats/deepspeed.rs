@@ -8,10 +8,10 @@
 
 use terms::Error;
 
-use super::training_log::{Job, Phases, Step};
+use super::training_log::{LoggedJob, LoggedStep, Phases};
 use super::training_runs::Log;
 use super::training_steps::{Logged, Program, Timed, between_lines};
-use super::training_text::{Fault, cut, number, number_and_rest, whole, without_colours};
+use super::training_text::{TextFault, cut, number, number_and_rest, whole, without_colours};
 use crate::numbers::{NotANumber, plain};
 use crate::{Content, Format, Results, Source};
 
@@ -39,12 +39,12 @@ impl Format for DeepSpeed {
     }
 
     fn recognises(&self, source: &Source) -> bool {
-        Kind::of(source).is_some()
+        StepLines::of(source).is_some()
     }
 
     fn read(&self, source: &Source) -> Result<Content, Error> {
         let mut log = Log::new(source, &PROGRAM)?;
-        let kind = Kind::of(source).unwrap_or(Kind::Timer);
+        let kind = StepLines::of(source).unwrap_or(StepLines::Timer);
         for line in source.lines() {
             let text = without_colours(line.text);
             let text = log.enter(line.number, &text)?;
@@ -74,14 +74,14 @@ impl Format for DeepSpeed {
 
 /// Which lines are those of steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum StepLines {
     /// Lines of the timer.
     Timer,
     /// Lines of the engine, in logs before December 2022.
     Engine,
 }
 
-impl Kind {
+impl StepLines {
     /// The kind of a log; None where it has no line of a step.
     fn of(source: &Source) -> Option<Self> {
         let text = source.text();
@@ -102,7 +102,7 @@ impl Kind {
     }
 
     /// What a step says.
-    fn step(self, text: &str) -> Result<Step, Fault> {
+    fn step(self, text: &str) -> Result<LoggedStep, TextFault> {
         match self {
             Self::Timer => step(text),
             Self::Engine => engine_step(text),
@@ -111,17 +111,17 @@ impl Kind {
 }
 
 /// `step=40, skipped=2, lr=[5e-05], mom=[[0.9, 0.999]]`.
-fn engine_step(text: &str) -> Result<Step, Fault> {
+fn engine_step(text: &str) -> Result<LoggedStep, TextFault> {
     if !text.contains(", mom=[") || !text.trim_end().ends_with(']') {
         return Err(cut());
     }
     let number = whole(text, "step=")?;
-    let number = number.ok_or_else(|| Fault::Wrong("expected the number of a step of DeepSpeed".to_owned()))?;
-    Ok(Step { number, ..Step::default() })
+    let number = number.ok_or_else(|| TextFault::Wrong("expected the number of a step of DeepSpeed".to_owned()))?;
+    Ok(LoggedStep { number, ..LoggedStep::default() })
 }
 
 /// The times of the phases of a step. Those of micro steps, of the optimizer's parts and of pipelines are others.
-fn phases(text: &str) -> Option<Result<Phases, Fault>> {
+fn phases(text: &str) -> Option<Result<Phases, TextFault>> {
     let (_, list) = text.split_once("time (ms) | ")?;
     let mut found = [None; 4];
     for part in list.split(" | ") {
@@ -140,7 +140,7 @@ fn phases(text: &str) -> Option<Result<Phases, Fault>> {
         match plain(value) {
             Ok(ms) if is_whole && ms >= 0.0 => found[at] = Some(ms * 1e-3),
             Err(why @ NotANumber::Comma) => {
-                return Some(Err(Fault::Wrong(format!("expected a time, {}", why.found(value)))));
+                return Some(Err(TextFault::Wrong(format!("expected a time, {}", why.found(value)))));
             }
             _ => return Some(Err(cut())),
         }
@@ -159,18 +159,18 @@ fn step_at(text: &str) -> Option<usize> {
 }
 
 /// What a step says. `text` begins with the epoch.
-fn step(text: &str) -> Result<Step, Fault> {
-    let wrong = |what: &str| Fault::Wrong(format!("expected {what} of a step of DeepSpeed"));
+fn step(text: &str) -> Result<LoggedStep, TextFault> {
+    let wrong = |what: &str| TextFault::Wrong(format!("expected {what} of a step of DeepSpeed"));
     let memory = number_and_rest(text, "MaxMemAllocated=", plain)?;
     if !memory.is_some_and(|(_, rest)| rest.starts_with("GB")) {
         return Err(cut());
     }
     number(text, "RunningAvgSamplesPerSec=", plain)?;
     let rate = number(text, "CurrSamplesPerSec=", plain)?.filter(|rate| *rate > 0.0);
-    Ok(Step {
+    Ok(LoggedStep {
         number: whole(text, "global_step=")?.ok_or_else(|| wrong("the number"))?,
         samples_per_s: Some(rate.ok_or_else(|| wrong("the rate `CurrSamplesPerSec`"))?),
-        ..Step::default()
+        ..LoggedStep::default()
     })
 }
 
@@ -188,7 +188,7 @@ fn configuration(text: &str) -> Option<(&str, &str)> {
 }
 
 /// The time of a step follows from the batch and the rate, else from the times of lines.
-fn timed(job: &Job, lines: Vec<Logged>, results: &mut Results) -> Result<Timed, String> {
+fn timed(job: &LoggedJob, lines: Vec<Logged>, results: &mut Results) -> Result<Timed, String> {
     results.note("MemAllocated counts what tensors hold and not what the allocator reserved: the record leaves it out");
     if !job.phases.is_empty() {
         results.note(
@@ -200,9 +200,9 @@ fn timed(job: &Job, lines: Vec<Logged>, results: &mut Results) -> Result<Timed, 
         results.note(
             "the time of a step is `train_batch_size` over the rate `CurrSamplesPerSec`, without the wait for data",
         );
-        let time_s = |step: &Step| batch as f64 / step.samples_per_s.unwrap_or(f64::NAN);
+        let time_s = |step: &LoggedStep| batch as f64 / step.samples_per_s.unwrap_or(f64::NAN);
         let steps = lines.into_iter().map(|logged| logged.step);
-        let steps = steps.map(|step| Step { time_s: time_s(&step), global_batch: Some(batch), ..step }).collect();
+        let steps = steps.map(|step| LoggedStep { time_s: time_s(&step), global_batch: Some(batch), ..step }).collect();
         return Ok(Timed { steps, has_start: false });
     }
     let steps = between_lines(&lines, results);

@@ -16,7 +16,7 @@ use super::runs::{self, Headings, MOST_RESULTS, Origin};
 use super::versions::unknown_column;
 use crate::collective;
 use crate::{Content, Details, Figures, Format, Line, Results, Source};
-use rows::{Found, Kind, Row};
+use rows::{CommsRow, TableKind, TableLine};
 
 /// The format.
 pub(super) struct DeepspeedComms;
@@ -44,7 +44,7 @@ impl Format for DeepspeedComms {
 
     fn read(&self, source: &Source) -> Result<Content, Error> {
         let given = collective::given_ranks(source)?;
-        let mut reader = Reader { source, given, ..Reader::new(source) };
+        let mut reader = CommsReader { source, given, ..CommsReader::new(source) };
         for line in source.lines() {
             reader.line(line)?;
         }
@@ -53,9 +53,9 @@ impl Format for DeepspeedComms {
 }
 
 /// A table: its head, and the rows of one kind.
-struct Table {
+struct CommsTable {
     line: usize,
-    kind: Kind,
+    kind: TableKind,
     prefix: String,
     origin: Origin,
     /// From the launcher above.
@@ -64,21 +64,21 @@ struct Table {
     backend: Option<String>,
     /// Names of operations, as their lines come: `all_reduce | [Caller Func: has_overflow]`.
     names: Vec<(usize, String)>,
-    rows: Vec<(usize, Row)>,
+    rows: Vec<(usize, CommsRow)>,
     /// Lines that could not be read, and why.
     lost: Vec<(usize, String)>,
 }
 
-struct Reader<'s> {
+struct CommsReader<'s> {
     source: &'s Source,
     given: Option<u32>,
     headings: Headings,
     launched: Option<u32>,
     backend: Option<String>,
-    tables: Vec<Table>,
+    tables: Vec<CommsTable>,
 }
 
-impl<'s> Reader<'s> {
+impl<'s> CommsReader<'s> {
     fn new(source: &'s Source) -> Self {
         Self { source, given: None, headings: Headings::default(), launched: None, backend: None, tables: Vec::new() }
     }
@@ -90,10 +90,10 @@ impl<'s> Reader<'s> {
         let bare = self.tables.last().and_then(|table| behind(line.text, &table.prefix));
         match (self.tables.last_mut(), bare) {
             (Some(table), Some(text)) => match rows::read(text, table.kind, table.names.is_empty()) {
-                Found::Row(row) => table.row(self.source, line.number, row)?,
-                Found::Name(name) => table.name(self.source, line.number, name)?,
-                Found::Damaged(why) => table.lost.push((line.number, why)),
-                Found::Other => self.other(line),
+                TableLine::Row(row) => table.row(self.source, line.number, row)?,
+                TableLine::Name(name) => table.name(self.source, line.number, name)?,
+                TableLine::Damaged(why) => table.lost.push((line.number, why)),
+                TableLine::Other => self.other(line),
             },
             (Some(table), None) if rows::is_row_within(line.text) => {
                 let why = "a row behind another prefix than that of the table above";
@@ -127,12 +127,12 @@ impl<'s> Reader<'s> {
                 return Err(self.source.error(line, what).hint("print it again with wider lines, or into a file"));
             }
         };
-        let is_second = |last: &Table| last.rows.is_empty() && last.names.is_empty() && last.prefix == prefix;
+        let is_second = |last: &CommsTable| last.rows.is_empty() && last.names.is_empty() && last.prefix == prefix;
         if let Some(last) = self.tables.last().filter(|last| is_second(last)) {
             let what = format!("a second head, and the table of line {} has no line yet: {}", last.line, rows::MIXED);
             return Err(self.source.error(line, what));
         }
-        self.tables.push(Table {
+        self.tables.push(CommsTable {
             line,
             kind,
             prefix: prefix.to_owned(),
@@ -178,7 +178,7 @@ impl<'s> Reader<'s> {
     }
 }
 
-impl Table {
+impl CommsTable {
     fn name(&mut self, source: &Source, line: usize, name: &str) -> Result<(), Error> {
         if let Some((first, _)) = self.names.iter().find(|(_, known)| known == name) {
             let what = format!("`{}` stands twice in one table, first in line {first}: {}", plain(name), rows::MIXED);
@@ -189,8 +189,8 @@ impl Table {
     }
 
     /// Sizes of an operation are sorted. Two may be printed alike, because they are rounded.
-    fn row(&mut self, source: &Source, line: usize, row: Row) -> Result<(), Error> {
-        let row = Row { name: self.names.len().saturating_sub(1), ..row };
+    fn row(&mut self, source: &Source, line: usize, row: CommsRow) -> Result<(), Error> {
+        let row = CommsRow { name: self.names.len().saturating_sub(1), ..row };
         if let Some((first, last)) = self.rows.last().filter(|(_, last)| last.name == row.name)
             && last.size.bytes > row.size.bytes
         {
@@ -216,7 +216,7 @@ impl Table {
     /// What shares of the bus say of the number of ranks.
     fn told(&self) -> rows::Ranks {
         let mut told = rows::Ranks::default();
-        for (line, row) in self.rows.iter().filter(|_| self.kind == Kind::Latency) {
+        for (line, row) in self.rows.iter().filter(|_| self.kind == TableKind::Latency) {
             let (name, _) = rows::caller(&self.names[row.name].1);
             if calls::has_share(name) {
                 told.narrow(*line, row);
@@ -246,8 +246,8 @@ impl Table {
     fn empty(&self, ranks: u32, caller: &str) -> Results {
         let trimmed = "without the shortest and the longest tenth";
         let statistic = match self.kind {
-            Kind::Latency => format!("mean over the calls of rank 0, {trimmed}, with waiting for other ranks"),
-            Kind::Straggler => format!("mean over calls of the time of the rank that waited least, {trimmed}"),
+            TableKind::Latency => format!("mean over the calls of rank 0, {trimmed}, with waiting for other ranks"),
+            TableKind::Straggler => format!("mean over calls of the time of the rank that waited least, {trimmed}"),
         };
         let mut results = Results::new("DeepSpeed communication logger", statistic);
         results.begin_run();
@@ -257,14 +257,14 @@ impl Table {
         results.note("the table does not tell the element type: sizes are read as bytes, of type u8");
         results.note("times are printed to 0.01 ms");
         let table = match self.kind {
-            Kind::Latency => "all calls since the start",
-            Kind::Straggler => "breakdown with straggler effect",
+            TableKind::Latency => "all calls since the start",
+            TableKind::Straggler => "breakdown with straggler effect",
         };
         results.facts.insert("table".to_owned(), table.to_owned());
         if !caller.is_empty() {
             results.facts.insert("caller".to_owned(), fact(caller));
         }
-        if self.kind == Kind::Straggler {
+        if self.kind == TableKind::Straggler {
             results.note(
                 "DeepSpeed before its pull request 8199 sorted the times of each rank before it compared them: \
                  then these times are too long, and stragglers too short",
@@ -279,7 +279,7 @@ impl Table {
         results
     }
 
-    fn add(&self, results: &mut Results, line: usize, name: &str, row: &Row, ranks: u32) {
+    fn add(&self, results: &mut Results, line: usize, name: &str, row: &CommsRow, ranks: u32) {
         let size = row.size;
         let shape = match calls::shape(name, size.bytes, ranks, self.backend.as_deref()) {
             Ok(shape) => shape,

@@ -13,9 +13,9 @@ use super::deepspeed_tables::{self, behind};
 use super::nccl::plain;
 use super::row_like;
 use super::runs::Runs;
-use crate::collective::{self, Call};
+use crate::collective::{self, MeasuredCall};
 use crate::{Content, Figures, Format, Line, Results, Source};
-use rows::{Row, Units};
+use rows::{DsBenchRow, Units};
 
 /// The format.
 pub(super) struct DsBench;
@@ -66,7 +66,7 @@ impl Format for DsBench {
     }
 
     fn read(&self, source: &Source) -> Result<Content, Error> {
-        let mut reader = Reader {
+        let mut reader = DsBenchReader {
             source,
             runs: Runs::default(),
             table: None,
@@ -96,7 +96,7 @@ fn title(text: &str) -> Option<(&str, &str, u32)> {
 }
 
 /// A table that is being read.
-struct Table {
+struct DsBenchTable {
     line: usize,
     prefix: String,
     op: String,
@@ -105,10 +105,10 @@ struct Table {
     last: Option<u64>,
 }
 
-struct Reader<'s> {
+struct DsBenchReader<'s> {
     source: &'s Source,
     runs: Runs,
-    table: Option<Table>,
+    table: Option<DsBenchTable>,
     /// The last command line; empty where none was seen.
     command: String,
     backend: Option<String>,
@@ -118,7 +118,7 @@ struct Reader<'s> {
     between: bool,
 }
 
-impl Reader<'_> {
+impl DsBenchReader<'_> {
     fn line(&mut self, line: Line<'_>) -> Result<(), Error> {
         if let Some((prefix, op, ranks)) = title(line.text) {
             return self.begin(line.number, prefix, op, ranks);
@@ -182,7 +182,7 @@ impl Reader<'_> {
             let what = format!("a second table begins before the head of that of line {}: {MIXED}", last.line);
             return Err(self.source.error(line, what));
         }
-        let is_again = |last: &&Table| last.last.is_none() && last.op == op && !self.between;
+        let is_again = |last: &&DsBenchTable| last.last.is_none() && last.op == op && !self.between;
         if let Some(last) = self.table.as_ref().filter(is_again) {
             let what =
                 format!("a second table of {}, and that of line {} has no row yet: {MIXED}", plain(op), last.line);
@@ -197,7 +197,7 @@ impl Reader<'_> {
         }
         self.runs.begin(method, &command::plain(&self.command), results);
         let (prefix, op) = (prefix.to_owned(), op.to_owned());
-        self.table = Some(Table { line, prefix, op, ranks, units: None, last: None });
+        self.table = Some(DsBenchTable { line, prefix, op, ranks, units: None, last: None });
         Ok(())
     }
 
@@ -205,7 +205,7 @@ impl Reader<'_> {
         self.runs.current_or(|| Results::new("ds_bench", "mean over trials, on rank 0"))
     }
 
-    fn add(&mut self, line: usize, row: &Row, units: Units) {
+    fn add(&mut self, line: usize, row: &DsBenchRow, units: Units) {
         let Some(table) = &self.table else { return };
         let (_, options) = split(&self.command);
         let call = call(table, row, options, self.backend.as_deref());
@@ -244,9 +244,9 @@ impl Reader<'_> {
 /// What lines of two programs in one table mean.
 const MIXED: &str = "separate programs wrote here at once, and their lines are mixed";
 
-impl Table {
+impl DsBenchTable {
     /// Sizes of a table grow.
-    fn next(&mut self, source: &Source, line: usize, row: &Row) -> Result<(), Error> {
+    fn next(&mut self, source: &Source, line: usize, row: &DsBenchRow) -> Result<(), Error> {
         if self.last.is_some_and(|last| last >= row.bytes) {
             let what =
                 format!("the size is not larger than the one before in the table of line {}: {MIXED}", self.line);
@@ -277,7 +277,7 @@ fn option<'o>(options: &'o str, name: &str) -> Option<&'o str> {
 }
 
 /// What a row measured, or why nothing here measures the same.
-fn call(table: &Table, row: &Row, options: &str, backend: Option<&str>) -> Result<Call, String> {
+fn call(table: &DsBenchTable, row: &DsBenchRow, options: &str, backend: Option<&str>) -> Result<MeasuredCall, String> {
     let (op, is_part) = match table.op.as_str() {
         "all_reduce" => (Collective::AllReduce, false),
         "all_gather" => (Collective::AllGather, true),
@@ -298,13 +298,13 @@ fn call(table: &Table, row: &Row, options: &str, backend: Option<&str>) -> Resul
         _ => device,
     };
     let in_place = Some(matches!(op, Collective::AllReduce | Collective::Broadcast));
-    let call = Call::new(op, table.ranks, backend, device);
-    Ok(Call { by_pytorch: true, dtype, bytes, in_place, ..call })
+    let call = MeasuredCall::new(op, table.ranks, backend, device);
+    Ok(MeasuredCall { by_pytorch: true, dtype, bytes, in_place, ..call })
 }
 
 /// The element type: as the command line says, else the default of the program. Where only its size is known, it
 /// matters to operations that compute.
-fn dtype(op: Collective, row: &Row, named: Option<&str>) -> Result<Dtype, String> {
+fn dtype(op: Collective, row: &DsBenchRow, named: Option<&str>) -> Result<Dtype, String> {
     let Some(named) = named else {
         return match row.element {
             4 => Ok(Dtype::F32),
@@ -320,7 +320,7 @@ fn dtype(op: Collective, row: &Row, named: Option<&str>) -> Result<Dtype, String
 }
 
 /// What to note where the printed busbw does not follow from size, ranks and time.
-fn disagreement(call: &Call, row: &Row, units: Units) -> Option<String> {
+fn disagreement(call: &MeasuredCall, row: &DsBenchRow, units: Units) -> Option<String> {
     let ours = call.op.busbw_gbs(Bytes(call.bytes), call.ranks, Seconds(row.time_s))?;
     let (unit, ours) = if units.bits { ("Gb/s", ours * 8.0) } else { ("GB/s", ours) };
     let within = 0.0006 + ours * row.time_within * 1.1;

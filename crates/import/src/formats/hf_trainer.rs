@@ -10,10 +10,10 @@ use terms::Error;
 use super::bars::{self, Bar};
 use super::trainer_batches::{self, Batches};
 use super::trainer_run::{TrainerRun, rounding};
-use super::training_log::{Job, Step};
+use super::training_log::{LoggedJob, LoggedStep};
 use super::training_runs::Log;
 use super::training_steps::{Logged, Program, Timed};
-use super::training_text::{self as text, Fault, as_whole, cut, without_colours};
+use super::training_text::{self as text, TextFault, as_whole, cut, without_colours};
 use crate::numbers::{NotANumber, grouped, plain};
 use crate::{Content, Format, Line, Results, Source};
 
@@ -50,13 +50,13 @@ impl Format for HfTrainer {
     }
 
     fn read(&self, source: &Source) -> Result<Content, Error> {
-        let mut reader = Reader {
+        let mut reader = HfTrainerReader {
             log: Log::new(source, &PROGRAM)?,
             source,
             notes: Results::default(),
             batches: Batches::default(),
             edge: edge(source),
-            run: Run::default(),
+            run: TrainingSoFar::default(),
             has_ended: false,
         };
         for line in source.lines() {
@@ -69,7 +69,7 @@ impl Format for HfTrainer {
 
 /// What the log says of the training so far.
 #[derive(Default)]
-struct Run {
+struct TrainingSoFar {
     summary: Option<(usize, TrainerRun)>,
     evaluations: (f64, u64),
     loss: Option<f64>,
@@ -81,19 +81,19 @@ struct Run {
     evaluated_at: String,
 }
 
-struct Reader<'s> {
+struct HfTrainerReader<'s> {
     log: Log<'s>,
     source: &'s Source,
     notes: Results,
     batches: Batches,
     /// The length of lines that a terminal may have cut; 0 if there is none.
     edge: usize,
-    run: Run,
+    run: TrainingSoFar,
     /// Whether a summary was read, so that evaluations are of no training until the next begins.
     has_ended: bool,
 }
 
-impl Reader<'_> {
+impl HfTrainerReader<'_> {
     fn line(&mut self, line: Line<'_>) -> Result<(), Error> {
         let without = without_colours(line.text);
         if self.log.is_of_other_file(&without) {
@@ -264,15 +264,15 @@ impl Reader<'_> {
 /// The time of a step between the first and the last progress bar of a training without a summary.
 fn by_bars(
     [(first, began, _), (last, ended, _)]: [(u64, u64, usize); 2],
-    run: &Run,
-    job: &Job,
+    run: &TrainingSoFar,
+    job: &LoggedJob,
     notes: &mut Results,
-) -> Result<Step, String> {
+) -> Result<LoggedStep, String> {
     let seconds = ended.saturating_sub(began) as f64 - run.evaluations.0;
     let steps = last.saturating_sub(first);
     let (time_s, note) = bars::step_time(steps, seconds)?;
     notes.note(note);
-    Ok(Step { number: last, time_s, global_batch: job.global_batch, loss: run.loss, ..Step::default() })
+    Ok(LoggedStep { number: last, time_s, global_batch: job.global_batch, loss: run.loss, ..LoggedStep::default() })
 }
 
 /// Whether a dictionary is one of the Trainer, even if it is cut.
@@ -281,7 +281,7 @@ fn is_dictionary(text: &str) -> bool {
 }
 
 /// Keys and values of a dictionary that Python printed.
-fn dictionary(text: &str) -> Result<BTreeMap<&str, &str>, Fault> {
+fn dictionary(text: &str) -> Result<BTreeMap<&str, &str>, TextFault> {
     let (body, _) = text.strip_prefix('{').and_then(|text| text.split_once('}')).ok_or_else(cut)?;
     let items = body.split(", '").map(|item| item.strip_prefix('\'').unwrap_or(item).split_once("': "));
     Ok(items.flatten().map(|(key, value)| (key, value.trim_matches('\''))).collect())
@@ -294,6 +294,6 @@ fn edge(source: &Source) -> usize {
     cut.map(|line| line.text.chars().count()).max().unwrap_or(0)
 }
 
-fn timed(_: &Job, lines: Vec<Logged>, _: &mut Results) -> Result<Timed, String> {
+fn timed(_: &LoggedJob, lines: Vec<Logged>, _: &mut Results) -> Result<Timed, String> {
     Ok(Timed { steps: lines.into_iter().map(|logged| logged.step).collect(), has_start: false })
 }

@@ -2,13 +2,13 @@
 
 use terms::{Collective, Dtype, Error};
 
-use super::command::{Commands, Joined};
+use super::command::{Commands, JoinedLine};
 use super::imb_head::{Head, Started};
-use super::imb_table::{self, Column, Timed};
+use super::imb_table::{self, ImbColumn, Timed};
 use super::nccl::plain;
 use super::osu_rows::{ONE_RANK, PER_RANK, per_rank};
 use super::osu_title;
-use super::row_like::{self, Words};
+use super::row_like::{self, WordCount};
 use super::runs::Runs;
 use super::sizes::{Mixed, Sizes};
 use super::versions;
@@ -41,20 +41,20 @@ impl Format for Imb {
     }
 
     fn read(&self, source: &Source) -> Result<Content, Error> {
-        let mut reader = Reader {
+        let mut reader = ImbReader {
             source,
             commands: Commands::default(),
             results: Runs::default(),
             launched: None,
             head: Head::default(),
-            table: Table::default(),
+            table: ImbTable::default(),
             mixed: None,
         };
         for line in source.lines() {
             match reader.commands.join(line.text.trim()) {
-                Joined::Line(text) => reader.line(Line { number: line.number, text })?,
-                Joined::GoesOn => {}
-                Joined::Whole(text) => reader.line(Line { number: line.number, text: &text })?,
+                JoinedLine::Line(text) => reader.line(Line { number: line.number, text })?,
+                JoinedLine::GoesOn => {}
+                JoinedLine::Whole(text) => reader.line(Line { number: line.number, text: &text })?,
             }
         }
         reader.end_table();
@@ -67,13 +67,13 @@ impl Format for Imb {
 }
 
 #[derive(Default)]
-struct Table {
+struct ImbTable {
     name: String,
     /// None where it has no counterpart here, or several groups ran at once.
     op: Option<Collective>,
     /// The file's, else the user's.
     ranks: Option<u32>,
-    columns: Vec<Column>,
+    columns: Vec<ImbColumn>,
     line: usize,
     sizes: Sizes,
     rows: Vec<(Shape, Figures)>,
@@ -84,26 +84,28 @@ struct Table {
 /// The most sizes whose overlap is kept.
 const MOST_OVERLAPS: usize = 64;
 
-struct Reader<'s> {
+struct ImbReader<'s> {
     source: &'s Source,
     commands: Commands,
     results: Runs,
     /// The shell's last command line: it is that of the run that begins next.
     launched: Option<(Started, bool)>,
     head: Head,
-    table: Table,
+    table: ImbTable,
     /// The first table that several programs wrote.
     mixed: Option<Mixed>,
 }
 
-impl Reader<'_> {
+impl ImbReader<'_> {
     fn line(&mut self, line: Line<'_>) -> Result<(), Error> {
         let text = line.text.trim();
         let bare = text.trim_start_matches(['#', ' ']);
         if text.starts_with("#bytes") || text.starts_with("#repetitions") {
             self.header(line.number, text)?;
         } else if row_like::begins_with_number(text)
-            || (!text.starts_with('#') && !text.contains("IMB-") && Words::count(text).may_be(self.table.columns.len()))
+            || (!text.starts_with('#')
+                && !text.contains("IMB-")
+                && WordCount::count(text).may_be(self.table.columns.len()))
         {
             self.row(line.number, text)?;
         } else if let Some(name) = bare.strip_prefix("Benchmarking ") {
@@ -155,7 +157,7 @@ impl Reader<'_> {
         }
         let op = measured.map(|(op, _)| op);
         let sizes = Sizes::new(self.head.are_listed);
-        self.table = Table { name: plain(name), op, line: number, sizes, ..Table::default() };
+        self.table = ImbTable { name: plain(name), op, line: number, sizes, ..ImbTable::default() };
     }
 
     /// What the head of a run says.
@@ -217,14 +219,14 @@ impl Reader<'_> {
     fn row(&mut self, number: usize, text: &str) -> Result<(), Error> {
         let Some(op) = self.table.op else { return Ok(()) };
         if self.table.columns.is_empty() {
-            if Words::count(text).are_a_row() {
+            if WordCount::count(text).are_a_row() {
                 self.results().omit(number, "no header of a table stands above this line");
             }
             return Ok(());
         }
         let ranks = self.ranks()?;
         let table = &mut self.table;
-        let has_size = table.columns.first() == Some(&Column::Bytes);
+        let has_size = table.columns.first() == Some(&ImbColumn::Bytes);
         let size = text.split_ascii_whitespace().next().filter(|_| has_size).unwrap_or("0");
         let read = table.sizes.add(number, size).and_then(|()| imb_table::row(&table.columns, text));
         match read
@@ -276,6 +278,6 @@ impl Reader<'_> {
                 results.add_at(place, figures);
             }
         }
-        self.table = Table::default();
+        self.table = ImbTable::default();
     }
 }

@@ -5,7 +5,7 @@ use terms::{Collective, Dtype, Reduce};
 use super::command;
 use super::imb_table::Timed;
 use super::osu_rows::per_rank;
-use crate::collective::Call;
+use crate::collective::MeasuredCall;
 
 /// A command line, the shell's or the one that the head of a run repeats.
 #[derive(Clone, Debug, Default)]
@@ -113,8 +113,8 @@ impl Head {
     }
 
     /// The call that a row of so many bytes times.
-    pub(super) fn call(&self, op: Collective, ranks: u32, bytes: u64) -> Result<Call, String> {
-        let call = Call::new(op, ranks, "mpi", self.device);
+    pub(super) fn call(&self, op: Collective, ranks: u32, bytes: u64) -> Result<MeasuredCall, String> {
+        let call = MeasuredCall::new(op, ranks, "mpi", self.device);
         let has_place = !matches!(op, Collective::PingPong | Collective::SendRecv | Collective::Barrier);
         let missing = "rankmark does not have its element type";
         let dtype = if op.reduces() { self.reduced.ok_or(missing)? } else { self.other };
@@ -124,7 +124,7 @@ impl Head {
         if bytes == 0 && op != Collective::Barrier {
             return Err("0 bytes: nothing moves".to_owned());
         }
-        Ok(Call { dtype, reduce, bytes, in_place: has_place.then_some(false), ..call })
+        Ok(MeasuredCall { dtype, reduce, bytes, in_place: has_place.then_some(false), ..call })
     }
 
     /// Notes that buffers are in the memory of GPUs.

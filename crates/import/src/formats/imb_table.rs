@@ -10,7 +10,7 @@ use super::versions::unknown_column;
 use crate::{Details, Figures, Source, collective};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Column {
+pub(super) enum ImbColumn {
     Bytes,
     Repetitions,
     Time,
@@ -79,20 +79,20 @@ pub(super) fn columns(
     tool: &str,
     text: &str,
     is_known: bool,
-) -> Result<Vec<Column>, Error> {
+) -> Result<Vec<ImbColumn>, Error> {
     let mut columns = Vec::new();
     for word in text.split_ascii_whitespace() {
         columns.push(match word {
-            "#bytes" => Column::Bytes,
-            "#repetitions" => Column::Repetitions,
-            "t[usec]" | "t_pure[usec]" => Column::Time,
-            "t_min[usec]" => Column::Min,
-            "t_max[usec]" => Column::Max,
-            "t_avg[usec]" => Column::Average,
-            "defects" => Column::Defects,
-            "Mbytes/sec" | "Msg/sec" => Column::Rate,
-            "overlap[%]" => Column::Overlap,
-            "t_ovrl[usec]" | "t_CPU[usec]" => Column::Unread,
+            "#bytes" => ImbColumn::Bytes,
+            "#repetitions" => ImbColumn::Repetitions,
+            "t[usec]" | "t_pure[usec]" => ImbColumn::Time,
+            "t_min[usec]" => ImbColumn::Min,
+            "t_max[usec]" => ImbColumn::Max,
+            "t_avg[usec]" => ImbColumn::Average,
+            "defects" => ImbColumn::Defects,
+            "Mbytes/sec" | "Msg/sec" => ImbColumn::Rate,
+            "overlap[%]" => ImbColumn::Overlap,
+            "t_ovrl[usec]" | "t_CPU[usec]" => ImbColumn::Unread,
             // Tables of other suites have columns of their own.
             _ if !is_known => continue,
             _ => return Err(unknown_column(source, number, tool, word, KNOWN)),
@@ -102,16 +102,16 @@ pub(super) fn columns(
 }
 
 /// What is said of columns that no case has.
-pub(super) fn unread(columns: &[Column]) -> Option<&'static str> {
+pub(super) fn unread(columns: &[ImbColumn]) -> Option<&'static str> {
     let what = "the columns `t_ovrl[usec]` and `t_CPU[usec]`: a case has the time of the communication alone";
-    columns.contains(&Column::Unread).then_some(what)
+    columns.contains(&ImbColumn::Unread).then_some(what)
 }
 
 /// The size and the figures of a line, and how much overlaps, in percent.
 ///
 /// # Errors
 /// What is wrong with it.
-pub(super) fn row(columns: &[Column], text: &str) -> Result<(u64, Figures, Option<f64>), String> {
+pub(super) fn row(columns: &[ImbColumn], text: &str) -> Result<(u64, Figures, Option<f64>), String> {
     let words: Vec<&str> = text.split_ascii_whitespace().collect();
     if words.len() != columns.len() {
         return Err(format!("expected {} columns, found {}", columns.len(), words.len()));
@@ -120,20 +120,20 @@ pub(super) fn row(columns: &[Column], text: &str) -> Result<(u64, Figures, Optio
     for (column, word) in columns.iter().zip(words) {
         let seconds = || time(word, 1e-6);
         match column {
-            Column::Bytes => bytes = whole(word)?,
-            Column::Repetitions => found.iterations = Some(whole(word)?),
-            Column::Time | Column::Average => found.time_s = seconds()?,
-            Column::Min => details.min = Some(seconds()?),
-            Column::Max => details.max = Some(seconds()?),
-            Column::Overlap => overlap = Some(percent(word)?),
-            Column::Defects => {
+            ImbColumn::Bytes => bytes = whole(word)?,
+            ImbColumn::Repetitions => found.iterations = Some(whole(word)?),
+            ImbColumn::Time | ImbColumn::Average => found.time_s = seconds()?,
+            ImbColumn::Min => details.min = Some(seconds()?),
+            ImbColumn::Max => details.max = Some(seconds()?),
+            ImbColumn::Overlap => overlap = Some(percent(word)?),
+            ImbColumn::Defects => {
                 let share: f64 = word.parse().map_err(|_| format!("expected defects, found `{}`", plain(word)))?;
                 if share != 0.0 {
                     return Err("its own check failed".to_owned());
                 }
                 found.wrong = Some(0);
             }
-            Column::Rate | Column::Unread => {}
+            ImbColumn::Rate | ImbColumn::Unread => {}
         }
     }
     if found.time_s <= 0.0 {

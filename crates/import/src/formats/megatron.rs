@@ -6,10 +6,10 @@
 
 use terms::Error;
 
-use super::training_log::{Job, Step};
+use super::training_log::{LoggedJob, LoggedStep};
 use super::training_runs::Log;
 use super::training_steps::{Logged, Program, Timed};
-use super::training_text::{Fault, cut, number, number_and_rest, whole, without_colours};
+use super::training_text::{TextFault, cut, number, number_and_rest, whole, without_colours};
 use crate::counted::counted;
 use crate::numbers::plain;
 use crate::{Content, Format, Results, Source};
@@ -110,7 +110,7 @@ fn step_at(text: &str) -> Option<usize> {
 }
 
 /// What a step says. `text` begins with the iteration.
-fn step(text: &str) -> Result<Step, Fault> {
+fn step(text: &str) -> Result<LoggedStep, TextFault> {
     let (fields, _) = text.rsplit_once('|').ok_or_else(cut)?;
     if !fields.contains(TIME) || !LAST.iter().any(|last| fields.contains(last)) {
         return Err(cut());
@@ -118,12 +118,12 @@ fn step(text: &str) -> Result<Step, Fault> {
     // What stands behind the last `|` may be cut; each field before it ends.
     let text = format!("{fields}|");
     commas(&text)?;
-    let wrong = |what: &str| Fault::Wrong(format!("expected {what} of a line of Megatron"));
+    let wrong = |what: &str| TextFault::Wrong(format!("expected {what} of a line of Megatron"));
     let of = |key: &str| number(&text, key, plain);
     let first_of = |keys: &[&str]| keys.iter().find_map(|key| of(key).transpose()).transpose();
     let time_s = of(TIME)?.filter(|ms| *ms > 0.0).ok_or_else(|| wrong("the time"))? / 1e3;
     let count = |key: &str| Ok(of(key)?.filter(|count| *count >= 0.0).unwrap_or(0.0) as u64);
-    Ok(Step {
+    Ok(LoggedStep {
         number: whole(&text, "iteration ")?.ok_or_else(|| wrong("the iteration"))?,
         time_s,
         global_batch: whole(&text, "global batch size:")?,
@@ -137,19 +137,19 @@ fn step(text: &str) -> Result<Step, Fault> {
         tflops_per_rank: first_of(&["throughput per GPU (TFLOP/s/GPU):", " TFLOPs:"])?,
         loss: of("lm loss:")?,
         bad: count("number of skipped iterations:")?.saturating_add(count("number of nan iterations:")?),
-        ..Step::default()
+        ..LoggedStep::default()
     })
 }
 
 /// Refuses a number with a comma: Megatron prints none.
-fn commas(text: &str) -> Result<(), Fault> {
+fn commas(text: &str) -> Result<(), TextFault> {
     let is_digit = |at: usize| text.as_bytes().get(at).is_some_and(u8::is_ascii_digit);
     let mut all = text.match_indices(',').map(|(at, _)| at);
     match all.find(|at| *at > 0 && is_digit(at - 1) && is_digit(at + 1)) {
         Some(at) => {
             let from = text[..at].rfind([' ', '/', '|']).map_or(0, |from| from + 1);
             let word = text[from..].split([' ', '/', '|']).next().unwrap_or_default();
-            Err(Fault::Wrong(format!("expected a number, {}", crate::numbers::NotANumber::Comma.found(word))))
+            Err(TextFault::Wrong(format!("expected a number, {}", crate::numbers::NotANumber::Comma.found(word))))
         }
         None => Ok(()),
     }
@@ -157,17 +157,17 @@ fn commas(text: &str) -> Result<(), Fault> {
 
 /// The most memory that the allocator of a rank reserved, in bytes. These megabytes are of 2^20 bytes, and have
 /// decimals.
-fn memory(text: &str) -> Result<Option<f64>, Fault> {
+fn memory(text: &str) -> Result<Option<f64>, TextFault> {
     commas(text)?;
     let Some((_, value)) = text.split_once("max reserved:") else { return Ok(None) };
     let value = format!("{} ", value.trim());
     let Some((megabytes, _)) = number_and_rest(&value, "", plain)? else { return Ok(None) };
     if !value.split(' ').next().is_some_and(|word| word.contains('.')) {
-        return Err(Fault::Cut("the line is cut: its last number has no decimals, so it is not read".to_owned()));
+        return Err(TextFault::Cut("the line is cut: its last number has no decimals, so it is not read".to_owned()));
     }
     let bytes = megabytes * f64::from(1 << 20);
     if bytes > super::training_steps::MOST_BYTES {
-        return Err(Fault::Wrong(format!("{megabytes} MB of memory is more than a device has")));
+        return Err(TextFault::Wrong(format!("{megabytes} MB of memory is more than a device has")));
     }
     Ok(Some(bytes))
 }
@@ -197,7 +197,7 @@ fn configuration(text: &str) -> Option<(&str, &str)> {
     (is_name && is_value).then_some((name, value))
 }
 
-fn configure(job: &mut Job, name: &str, value: &str) {
+fn configure(job: &mut LoggedJob, name: &str, value: &str) {
     let number = |text: &str| text.parse::<u64>().ok().filter(|value| *value > 0);
     match name {
         "using world size" => {
@@ -210,7 +210,7 @@ fn configure(job: &mut Job, name: &str, value: &str) {
     }
 }
 
-fn timed(job: &Job, lines: Vec<Logged>, results: &mut Results) -> Result<Timed, String> {
+fn timed(job: &LoggedJob, lines: Vec<Logged>, results: &mut Results) -> Result<Timed, String> {
     let bad = lines.iter().fold(0, |bad: u64, logged| bad.saturating_add(logged.step.bad));
     if bad > 0 {
         results.note(format!(
@@ -219,6 +219,6 @@ fn timed(job: &Job, lines: Vec<Logged>, results: &mut Results) -> Result<Timed, 
         ));
     }
     // The program says it once, after the first lines, and means the whole run.
-    let of_run = |step: Step| Step { reserved_bytes: job.reserved_bytes, ..step };
+    let of_run = |step: LoggedStep| LoggedStep { reserved_bytes: job.reserved_bytes, ..step };
     Ok(Timed { steps: lines.into_iter().map(|logged| of_run(logged.step)).collect(), has_start: true })
 }

@@ -6,7 +6,7 @@ use terms::{Collective, Dtype, Error};
 
 use super::nccl_bandwidth::{derive, disagreement};
 use super::runs::{self, MOST_RESULTS, Origin};
-use crate::collective::{self, Call, MeasuredBy};
+use crate::collective::{self, MeasuredBy, MeasuredCall};
 use crate::{Details, Figures, Results, Source};
 
 /// The name that nccl-tests has for the reduction in tables and files. Our own word is another, so it is spelled once.
@@ -14,7 +14,7 @@ pub(super) const REDUCTION: &str = "re\u{64}op";
 
 /// One run of a program: what it says of itself, and its table.
 #[derive(Debug, Default)]
-pub(super) struct Run<'s> {
+pub(super) struct NcclRun<'s> {
     /// Where it begins.
     pub(super) line: usize,
     /// `nccl-tests` or `rccl-tests`, with the version if the file has it.
@@ -49,14 +49,14 @@ pub(super) struct Run<'s> {
     pub(super) notes: Vec<String>,
     /// Whether its end is missing: it was ended, or the file is cut.
     pub(super) cut: bool,
-    pub(super) rows: Vec<Raw<'s>>,
+    pub(super) rows: Vec<RawLine<'s>>,
     /// Lines that could not be read, with the reason.
     pub(super) omitted: Vec<(usize, String)>,
     /// Columns and keys that the record has no place for, with the reason.
     pub(super) unread: Vec<String>,
 }
 
-impl Run<'_> {
+impl NcclRun<'_> {
     /// Says that so many communicators ran at once. Runs of other numbers are not trials of one case.
     pub(super) fn split(&mut self, communicators: usize) {
         if communicators > 1 {
@@ -74,7 +74,7 @@ pub(super) fn of_graph(launches: u64) -> String {
 
 /// One line of the table.
 #[derive(Debug)]
-pub(super) struct Raw<'s> {
+pub(super) struct RawLine<'s> {
     pub(super) line: usize,
     pub(super) bytes: u64,
     pub(super) dtype: &'s str,
@@ -148,7 +148,7 @@ type Environment = (String, Vec<String>, BTreeMap<String, String>, String, Strin
 
 /// A call of some results, where its figures are, and where the run stands that measured it first.
 struct KnownCall {
-    key: (usize, Call),
+    key: (usize, MeasuredCall),
     place: usize,
     origin: usize,
 }
@@ -165,7 +165,7 @@ pub(super) struct Collector<'a> {
     /// Calls in the order in which they came.
     calls: Vec<KnownCall>,
     /// Where a call is among these, and where the latest is.
-    known: HashMap<(usize, Call), usize>,
+    known: HashMap<(usize, MeasuredCall), usize>,
     latest: usize,
     odd_bandwidths: usize,
     /// What runs without a row say: lines that could not be read, and notes.
@@ -220,7 +220,7 @@ impl<'a> Collector<'a> {
     }
 
     /// Adds a run. One without a table adds nothing.
-    pub(super) fn add(&mut self, run: &Run<'_>) -> Result<(), Error> {
+    pub(super) fn add(&mut self, run: &NcclRun<'_>) -> Result<(), Error> {
         if run.rows.is_empty() {
             self.lose(run);
             return Ok(());
@@ -262,12 +262,12 @@ impl<'a> Collector<'a> {
     }
 
     /// How many ranks a run has: by its own list, by the command line above, by the user.
-    fn ranks(&self, run: &Run<'_>) -> Result<u32, Error> {
+    fn ranks(&self, run: &NcclRun<'_>) -> Result<u32, Error> {
         collective::ranks(self.source, run.line, run.ranks.or(run.launched))
     }
 
     /// Keeps what a run without a row says.
-    fn lose(&mut self, run: &Run<'_>) {
+    fn lose(&mut self, run: &NcclRun<'_>) {
         self.lost.extend_from_slice(&run.omitted);
         self.lost_notes.extend_from_slice(&run.notes);
         if let Some(failure) = run.failure.as_ref().filter(|_| self.failed.is_none()) {
@@ -279,7 +279,7 @@ impl<'a> Collector<'a> {
     }
 
     /// Programs that each have a rank 0 measured nothing together, and their lines are mixed.
-    fn refuse_programs(&mut self, run: &Run<'_>) {
+    fn refuse_programs(&mut self, run: &NcclRun<'_>) {
         let ranks = run.ranks.map_or(String::new(), |ranks| format!(" of {ranks} ranks"));
         let hosts = if run.hosts.is_empty() { String::new() } else { format!(" on {}", run.hosts.join(", ")) };
         let what = format!(
@@ -297,7 +297,7 @@ impl<'a> Collector<'a> {
 
     /// The results that a run belongs to: of its program, hosts, libraries and method, and without a case that a run measured
     /// which is another trial of none of its cases.
-    fn results_of(&mut self, run: &Run<'_>, calls: &[Option<Call>]) -> Result<usize, Error> {
+    fn results_of(&mut self, run: &NcclRun<'_>, calls: &[Option<MeasuredCall>]) -> Result<usize, Error> {
         let average = run.average.unwrap_or("1").to_owned();
         let key = (run.tool.clone(), run.hosts.clone(), run.versions.clone(), average, run.method.clone());
         let candidates = self.environments.get(&key).cloned().unwrap_or_default();
@@ -319,7 +319,7 @@ impl<'a> Collector<'a> {
     }
 
     /// Whether the run's calls are new in these results, or trials of those that are there.
-    fn takes(&self, at: usize, origin: &Origin, calls: &[Option<Call>]) -> bool {
+    fn takes(&self, at: usize, origin: &Origin, calls: &[Option<MeasuredCall>]) -> bool {
         if self.origins[at].iter().all(|known| known.is_like(origin)) {
             return true;
         }
@@ -331,7 +331,7 @@ impl<'a> Collector<'a> {
     }
 
     /// The operation of a run; None where we have none like it.
-    fn op(&self, run: &Run<'_>, ranks: u32) -> Result<Option<Collective>, Error> {
+    fn op(&self, run: &NcclRun<'_>, ranks: u32) -> Result<Option<Collective>, Error> {
         let named = run.program.map(|program| program.split("_perf").next().unwrap_or(program));
         let derived = derive(&run.rows, ranks);
         match (named, self.given_op, derived) {
@@ -353,7 +353,7 @@ impl<'a> Collector<'a> {
         }
     }
 
-    fn row(&mut self, run: &Run<'_>, row: &Raw<'_>, call: Option<Call>, at: usize) {
+    fn row(&mut self, run: &NcclRun<'_>, row: &RawLine<'_>, call: Option<MeasuredCall>, at: usize) {
         let results = &mut self.results[at];
         if row.bytes == 0 {
             results.omit(row.line, "0 bytes: nothing moves");
@@ -373,7 +373,7 @@ impl<'a> Collector<'a> {
         }
     }
 
-    fn half(&mut self, run: &Run<'_>, row: &Raw<'_>, call: Call, in_place: bool, at: usize) {
+    fn half(&mut self, run: &NcclRun<'_>, row: &RawLine<'_>, call: MeasuredCall, in_place: bool, at: usize) {
         let (line, Some(half)) = (row.line, &row.halves[usize::from(in_place)]) else { return };
         let results = &mut self.results[at];
         if in_place && matches!(call.op, Collective::AllToAll | Collective::SendRecv) {
@@ -398,7 +398,7 @@ impl<'a> Collector<'a> {
     }
 
     /// Where the figures of a call are. Runs repeat each other's sizes: in a long log the next call is found without a hash.
-    fn place(&mut self, at: usize, call: Call, origin: &Origin) -> usize {
+    fn place(&mut self, at: usize, call: MeasuredCall, origin: &Origin) -> usize {
         let key = (at, call);
         let next = if self.latest + 1 < self.calls.len() { self.latest + 1 } else { 0 };
         self.latest = match self.calls.get(next) {
@@ -422,7 +422,7 @@ fn details(half: &Half, processes: &[Vec<f64>]) -> Option<Box<Details>> {
     Some(Box::new(Details { min, max, p99, p50, p95, mean, std, processes, ..Details::default() }))
 }
 
-fn new_results(run: &Run<'_>) -> Results {
+fn new_results(run: &NcclRun<'_>) -> Results {
     let over_ranks = match run.average {
         Some("0") => "the time of rank 0",
         Some("2") => "the fastest rank",
@@ -440,23 +440,23 @@ fn new_results(run: &Run<'_>) -> Results {
 }
 
 /// The call of each row, out of place; None where a row's words name none.
-fn calls(run: &Run<'_>, op: Collective, ranks: u32) -> Vec<Option<Call>> {
-    let call = |row: &Raw<'_>| {
+fn calls(run: &NcclRun<'_>, op: Collective, ranks: u32) -> Vec<Option<MeasuredCall>> {
+    let call = |row: &RawLine<'_>| {
         let dtype = collective::dtype(row.dtype)?;
         let reduce = match row.reduction.filter(|_| op.reduces()) {
             None => None,
             Some(word) => Some(collective::reduce(word)?),
         };
         let root = row.root.and_then(|root| u32::try_from(root).ok()).filter(|_| op.has_root());
-        let call = Call::new(op, ranks, run.by.backend, run.by.device);
+        let call = MeasuredCall::new(op, ranks, run.by.backend, run.by.device);
         let by_pytorch = run.by.by_pytorch;
-        Some(Call { dtype, bytes: row.bytes, reduce, root, isolated: run.blocking, by_pytorch, ..call })
+        Some(MeasuredCall { dtype, bytes: row.bytes, reduce, root, isolated: run.blocking, by_pytorch, ..call })
     };
     run.rows.iter().map(call).collect()
 }
 
 /// Why a row names no call.
-fn no_call(row: &Raw<'_>) -> String {
+fn no_call(row: &RawLine<'_>) -> String {
     match collective::dtype(row.dtype) {
         None => format!("there is no element type `{}`", plain(row.dtype)),
         Some(_) => format!("there is no reduction `{}`", plain(row.reduction.unwrap_or_default())),
@@ -464,12 +464,12 @@ fn no_call(row: &Raw<'_>) -> String {
 }
 
 /// The call of one half of a row. Sends have no in-place form.
-fn half_of(call: &Call, in_place: bool) -> Call {
-    Call { in_place: (call.op != Collective::SendRecv).then_some(in_place), ..*call }
+fn half_of(call: &MeasuredCall, in_place: bool) -> MeasuredCall {
+    MeasuredCall { in_place: (call.op != Collective::SendRecv).then_some(in_place), ..*call }
 }
 
 /// What the file says of a run.
-fn tell(results: &mut Results, run: &Run<'_>) {
+fn tell(results: &mut Results, run: &NcclRun<'_>) {
     if run.average.is_none() {
         results.note("the file does not tell `-a`: times are read as its default, the mean over ranks");
     }

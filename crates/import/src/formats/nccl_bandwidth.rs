@@ -2,11 +2,11 @@
 
 use terms::{Bytes, Collective, Seconds};
 
-use super::nccl::{Half, Printed, Raw};
-use crate::collective::Call;
+use super::nccl::{Half, Printed, RawLine};
+use crate::collective::MeasuredCall;
 
 /// What is odd about the printed bandwidths: not ours of the same size and time, within rounding.
-pub(super) fn disagreement(half: &Half, call: &Call) -> Option<String> {
+pub(super) fn disagreement(half: &Half, call: &MeasuredCall) -> Option<String> {
     let at = |us: f64| call.op.algbw_gbs(Bytes(call.bytes), Seconds(us * 1e-6));
     let Printed { value: time, within } = half.time_us;
     let (low, high) = (at(time + within)?, at((time - within).max(time * 1e-3))?);
@@ -30,7 +30,7 @@ pub(super) fn disagreement(half: &Half, call: &Call) -> Option<String> {
 }
 
 /// The operation that alone fits the columns and busbw / algbw.
-pub(super) fn derive(rows: &[Raw<'_>], ranks: u32) -> Option<Collective> {
+pub(super) fn derive(rows: &[RawLine<'_>], ranks: u32) -> Option<Collective> {
     let largest = rows
         .iter()
         .filter_map(|row| Some((row, row.halves[0]?)))

@@ -19,7 +19,7 @@ use super::nccl::{fact, plain};
 use super::runs::MOST_RESULTS;
 use crate::collective;
 use crate::{Content, Details, Figures, Format, Results, Shape, Source};
-use series::{Labels, Sample};
+use series::{LineLabels, Sample};
 
 /// The format.
 pub(super) struct NcclInspectorProm;
@@ -123,7 +123,7 @@ struct Calls {
     /// Place of the first line.
     place: usize,
     line: usize,
-    labels: Labels,
+    labels: LineLabels,
     time_us: Option<f64>,
     busbw: Option<f64>,
     count: Option<f64>,
@@ -236,7 +236,7 @@ fn named(operation: &str) -> String {
 }
 
 /// What the calls have in common.
-fn shape(labels: &Labels) -> Result<Shape, String> {
+fn shape(labels: &LineLabels) -> Result<Shape, String> {
     let needed = |name: &str| labels.get(name).ok_or_else(|| format!("the label `{name}` is missing"));
     let whole = |name: &str| -> Result<String, String> {
         let text = needed(name)?;

@@ -1,12 +1,12 @@
 //! A row of the table of nccl-tests, and lines that are parts of one.
 
-use super::nccl::{Half, Printed, Raw, plain};
-use super::row_like::Words;
+use super::nccl::{Half, Printed, RawLine, plain};
+use super::row_like::WordCount;
 use crate::numbers;
 
 /// What a column holds; 0 is out of place, 1 in place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Column {
+pub(super) enum NcclColumn {
     Bytes,
     Count,
     Type,
@@ -28,15 +28,18 @@ pub(super) enum Column {
 }
 
 /// Columns that become no figure, and why.
-pub(super) const UNREAD: &[(Column, &str)] = &[
-    (Column::Difference(0), "the column `error`: it is the largest difference, and the record counts wrong elements"),
-    (Column::Variation, "the column `i_cv%`: the record has no coefficient of variation"),
-    (Column::Timestamp, "the column `timestamp`: the record has the times of the first and the last row"),
+pub(super) const UNREAD: &[(NcclColumn, &str)] = &[
+    (
+        NcclColumn::Difference(0),
+        "the column `error`: it is the largest difference, and the record counts wrong elements",
+    ),
+    (NcclColumn::Variation, "the column `i_cv%`: the record has no coefficient of variation"),
+    (NcclColumn::Timestamp, "the column `timestamp`: the record has the times of the first and the last row"),
 ];
 
 /// Whether a line that is not a row looks like a part of one.
 pub(super) fn is_damaged(text: &str) -> bool {
-    let words = Words::count(text);
+    let words = WordCount::count(text);
     // NCCL's own lines list numbers, too.
     (words.are_a_row() && !text.contains(" NCCL ")) || (words.numbers > 0 && has_type(text))
 }
@@ -50,11 +53,11 @@ pub(super) fn has_type(text: &str) -> bool {
 const OTHER_TYPES: &[&str] = &["uint32", "uint64", "f8e4m3", "f8e5m2", "fp8_e4m3", "fp8_e5m2"];
 
 /// Reads a line of the table.
-pub(super) fn row<'s>(columns: &[Column], words: &[&'s str], line: usize) -> Result<Raw<'s>, String> {
+pub(super) fn row<'s>(columns: &[NcclColumn], words: &[&'s str], line: usize) -> Result<RawLine<'s>, String> {
     const NONE: Printed = Printed { value: f64::NAN, within: 0.0 };
     let empty = Half { time_us: NONE, algbw: NONE, busbw: NONE, wrong: None, spread_us: None };
     let mut halves = [empty; 2];
-    let mut raw = Raw {
+    let mut raw = RawLine {
         line,
         bytes: 0,
         dtype: "",
@@ -73,30 +76,34 @@ pub(super) fn row<'s>(columns: &[Column], words: &[&'s str], line: usize) -> Res
             Ok::<(), String>(())
         };
         match *column {
-            Column::Bytes => {
+            NcclColumn::Bytes => {
                 raw.bytes = word.parse().map_err(|_| format!("expected a size, found `{}`", plain(word)))?
             }
-            Column::Type => raw.dtype = word,
-            Column::Reduction => raw.reduction = Some(word).filter(|word| !matches!(*word, "none" | "-" | "N/A")),
-            Column::Root => {
+            NcclColumn::Type => raw.dtype = word,
+            NcclColumn::Reduction => raw.reduction = Some(word).filter(|word| !matches!(*word, "none" | "-" | "N/A")),
+            NcclColumn::Root => {
                 raw.root = Some(word.parse().map_err(|_| format!("expected a root, found `{}`", plain(word)))?);
             }
-            Column::Time(half) => halves[half].time_us = number("a time")?,
-            Column::Algbw(half) => halves[half].algbw = number("a bandwidth")?,
-            Column::Busbw(half) => halves[half].busbw = number("a bandwidth")?,
-            Column::Wrong(half) if word != "N/A" => {
+            NcclColumn::Time(half) => halves[half].time_us = number("a time")?,
+            NcclColumn::Algbw(half) => halves[half].algbw = number("a bandwidth")?,
+            NcclColumn::Busbw(half) => halves[half].busbw = number("a bandwidth")?,
+            NcclColumn::Wrong(half) if word != "N/A" => {
                 let count = word.trim_end_matches('*').parse::<f64>().ok();
                 let count = count.filter(|count| *count >= 0.0);
                 let none = || format!("expected a count of wrong elements, found `{}`", plain(word));
                 halves[half].wrong = Some(count.ok_or_else(none)? as u64);
             }
-            Column::Min(half) => spread(half, 0)?,
-            Column::Max(half) => spread(half, 1)?,
-            Column::P99(half) => spread(half, 2)?,
-            Column::Count | Column::Wrong(_) | Column::Difference(_) | Column::Variation | Column::Timestamp => {}
+            NcclColumn::Min(half) => spread(half, 0)?,
+            NcclColumn::Max(half) => spread(half, 1)?,
+            NcclColumn::P99(half) => spread(half, 2)?,
+            NcclColumn::Count
+            | NcclColumn::Wrong(_)
+            | NcclColumn::Difference(_)
+            | NcclColumn::Variation
+            | NcclColumn::Timestamp => {}
         }
     }
     raw.halves[0] = Some(halves[0]);
-    raw.halves[1] = columns.contains(&Column::Time(1)).then_some(halves[1]);
+    raw.halves[1] = columns.contains(&NcclColumn::Time(1)).then_some(halves[1]);
     Ok(raw)
 }

@@ -2,12 +2,12 @@
 
 use terms::Error;
 
-use super::command::{self, Commands, Joined};
-use super::nccl::{Collector, REDUCTION, Run, fact, of_graph, plain, version_of_code};
+use super::command::{self, Commands, JoinedLine};
+use super::nccl::{Collector, NcclRun, REDUCTION, fact, of_graph, plain, version_of_code};
 use super::nccl_debug;
 use super::nccl_lines::{NO_METHOD, Ranks, is_own};
-use super::nccl_row::{Column, UNREAD, has_type, is_damaged, row};
-use super::row_like::{self, Words};
+use super::nccl_row::{NcclColumn, UNREAD, has_type, is_damaged, row};
+use super::row_like::{self, WordCount};
 use super::runs::Headings;
 use super::versions::{NCCL_TESTS, RCCL_TESTS, unknown_column};
 use crate::{Content, Format, Line, Source};
@@ -45,7 +45,7 @@ impl Format for NcclTests {
         let mut reader = Reader {
             source,
             collector,
-            run: Run::default(),
+            run: NcclRun::default(),
             columns: None,
             in_table: false,
             times: None,
@@ -86,8 +86,8 @@ fn is_header(text: &str) -> bool {
 struct Reader<'s> {
     source: &'s Source,
     collector: Collector<'s>,
-    run: Run<'s>,
-    columns: Option<Vec<Column>>,
+    run: NcclRun<'s>,
+    columns: Option<Vec<NcclColumn>>,
     /// Whether the lines that follow are those of a table.
     in_table: bool,
     /// Date and time of the first and the last row, where rows tell them.
@@ -101,7 +101,7 @@ struct Reader<'s> {
     /// Processes that the run's launcher starts.
     processes: Option<u32>,
     /// The last command line: it is that of the run that begins next.
-    command: Option<Command>,
+    command: Option<ProgramRun>,
     commands: Commands,
     /// Whether NVLS was on in this run and in the next one, each with the line that says it.
     nvls: Option<(usize, bool)>,
@@ -109,7 +109,7 @@ struct Reader<'s> {
 }
 
 /// What a command line says.
-struct Command {
+struct ProgramRun {
     program: &'static str,
     /// The value of `-a`.
     average: &'static str,
@@ -160,9 +160,9 @@ impl<'s> Reader<'s> {
             self.nvls(line.number, is_on);
         }
         match self.commands.join(text) {
-            Joined::Line(_) => {}
-            Joined::GoesOn => return Ok(()),
-            Joined::Whole(whole) => {
+            JoinedLine::Line(_) => {}
+            JoinedLine::GoesOn => return Ok(()),
+            JoinedLine::Whole(whole) => {
                 if !self.command(&whole) {
                     self.headings.add(line.number, &whole);
                 }
@@ -400,7 +400,7 @@ impl<'s> Reader<'s> {
         };
         let number = |names| value(names).and_then(|word| word.parse::<u32>().ok()).unwrap_or(1);
         let average = value(["-a", "--average"]).unwrap_or("1");
-        self.command = Some(Command {
+        self.command = Some(ProgramRun {
             program,
             average: AVERAGES.iter().find(|known| **known == average).unwrap_or(&"1"),
             method: command::method(before, options, NO_METHOD),
@@ -413,7 +413,7 @@ impl<'s> Reader<'s> {
 
     /// The command line above a run is its own.
     fn take_command(&mut self) {
-        if let Some(Command { program, average, method, processes, of_process, text }) = self.command.take() {
+        if let Some(ProgramRun { program, average, method, processes, of_process, text }) = self.command.take() {
             self.run.average = Some(average);
             self.run.origin = self.headings.begin(&text);
             self.processes = processes;
@@ -430,30 +430,30 @@ impl<'s> Reader<'s> {
         }
     }
 
-    fn header(&mut self, number: usize, bare: &str) -> Result<Vec<Column>, Error> {
+    fn header(&mut self, number: usize, bare: &str) -> Result<Vec<NcclColumn>, Error> {
         if self.command.is_some() || self.run.line == 0 || !self.run.rows.is_empty() {
             self.begin(number)?;
             self.take_command();
         }
         let mut columns = Vec::new();
         for word in bare.split_ascii_whitespace() {
-            let half = |of: fn(usize) -> Column| of(usize::from(columns.contains(&of(0))));
+            let half = |of: fn(usize) -> NcclColumn| of(usize::from(columns.contains(&of(0))));
             columns.push(match word {
-                "size" => Column::Bytes,
-                "count" => Column::Count,
-                "type" => Column::Type,
-                REDUCTION => Column::Reduction,
-                "root" => Column::Root,
-                "time" => half(Column::Time),
-                "algbw" => half(Column::Algbw),
-                "busbw" => half(Column::Busbw),
-                "#wrong" => half(Column::Wrong),
-                "error" => half(Column::Difference),
-                "i_min" => half(Column::Min),
-                "i_max" => half(Column::Max),
-                "i_p99" => half(Column::P99),
-                "i_cv%" => Column::Variation,
-                "timestamp" => Column::Timestamp,
+                "size" => NcclColumn::Bytes,
+                "count" => NcclColumn::Count,
+                "type" => NcclColumn::Type,
+                REDUCTION => NcclColumn::Reduction,
+                "root" => NcclColumn::Root,
+                "time" => half(NcclColumn::Time),
+                "algbw" => half(NcclColumn::Algbw),
+                "busbw" => half(NcclColumn::Busbw),
+                "#wrong" => half(NcclColumn::Wrong),
+                "error" => half(NcclColumn::Difference),
+                "i_min" => half(NcclColumn::Min),
+                "i_max" => half(NcclColumn::Max),
+                "i_p99" => half(NcclColumn::P99),
+                "i_cv%" => NcclColumn::Variation,
+                "timestamp" => NcclColumn::Timestamp,
                 "cputime" => {
                     let what = "the column `cputime` is the time until a call returns, not the time that it takes";
                     return Err(self.source.error(number, what).hint("measure without `-C 1`"));
@@ -471,14 +471,14 @@ impl<'s> Reader<'s> {
             });
         }
         if columns.len() > WORDS - 2
-            || [Column::Type, Column::Time(0), Column::Busbw(0)].iter().any(|of| !columns.contains(of))
+            || [NcclColumn::Type, NcclColumn::Time(0), NcclColumn::Busbw(0)].iter().any(|of| !columns.contains(of))
         {
             return Err(self.source.error(number, "the table's header is cut off: type, time and busbw are needed"));
         }
-        if columns.contains(&Column::Time(1)) && !columns.contains(&Column::Busbw(1)) {
+        if columns.contains(&NcclColumn::Time(1)) && !columns.contains(&NcclColumn::Busbw(1)) {
             return Err(self.source.error(number, "the table's header is cut off within its in-place columns"));
         }
-        if !columns.contains(&Column::Time(1)) {
+        if !columns.contains(&NcclColumn::Time(1)) {
             let what = "a table has no in-place columns: the program was told to leave them out, or its lines are cut";
             self.run.notes.push(what.to_owned());
         }
@@ -492,7 +492,7 @@ impl<'s> Reader<'s> {
 
     fn row(&mut self, number: usize, text: &'s str) {
         let Some(columns) = &self.columns else {
-            if has_type(text) && Words::count(text).are_a_row() {
+            if has_type(text) && WordCount::count(text).are_a_row() {
                 self.run.omitted.push((number, "no header of a table stands above this line".to_owned()));
             }
             return;
@@ -505,7 +505,7 @@ impl<'s> Reader<'s> {
             }
             count += 1;
         }
-        let expected = columns.len() + usize::from(columns.contains(&Column::Timestamp));
+        let expected = columns.len() + usize::from(columns.contains(&NcclColumn::Timestamp));
         // Other programs' lines begin with numbers, too.
         if count < 2 || words[..2].iter().any(|word| !word.bytes().all(|byte| byte.is_ascii_digit())) {
             if self.in_table && is_damaged(text) {
@@ -514,7 +514,7 @@ impl<'s> Reader<'s> {
             return;
         }
         // Before 2.13, alltoall names this column and leaves it blank.
-        let blank = columns.iter().position(|column| *column == Column::Reduction);
+        let blank = columns.iter().position(|column| *column == NcclColumn::Reduction);
         let blank = blank.filter(|at| count + 1 == expected && words[*at].parse::<f64>().is_ok());
         if let Some(at) = blank {
             words.copy_within(at..count, at + 1);
@@ -537,7 +537,7 @@ impl<'s> Reader<'s> {
     /// What was expected of a line that is not a row.
     fn expected(&self, text: &str) -> String {
         let columns = self.columns.as_deref().unwrap_or_default();
-        let expected = columns.len() + usize::from(columns.contains(&Column::Timestamp));
+        let expected = columns.len() + usize::from(columns.contains(&NcclColumn::Timestamp));
         let found = text.split_ascii_whitespace().count();
         if found != expected {
             return format!("expected {expected} columns, found {found}");

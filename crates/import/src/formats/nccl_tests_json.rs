@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 use terms::Error;
 
-use super::nccl::{Collector, Half, Printed, REDUCTION, Raw, Run, fact, of_graph, plain, version_of_code};
+use super::nccl::{Collector, Half, NcclRun, Printed, REDUCTION, RawLine, fact, of_graph, plain, version_of_code};
 use crate::collective::MeasuredBy;
 use crate::json::{parsed, parsed_values};
 use crate::{Content, Format, Source};
@@ -106,7 +106,7 @@ impl Format for RcclTestsJson {
         let records: Vec<Value> =
             if source.text().trim_start().starts_with('[') { parsed(source)? } else { parsed_values(source)? };
         let mut collector = Collector::new(source)?;
-        let mut runs: Vec<(String, Run<'_>)> = Vec::new();
+        let mut runs: Vec<(String, NcclRun<'_>)> = Vec::new();
         for (at, record) in records.iter().enumerate() {
             let place = format!("[{at}]");
             let row = record.as_object().ok_or_else(|| wrong(source, &place, "an object"))?;
@@ -158,7 +158,7 @@ fn rccl_line<'v>(
     place: &str,
     number: usize,
     row: &'v Map<String, Value>,
-) -> Result<(String, Run<'v>, Raw<'v>), Error> {
+) -> Result<(String, NcclRun<'v>, RawLine<'v>), Error> {
     let text = |key: &str, what: &str| {
         row.get(key).and_then(Value::as_str).ok_or_else(|| wrong(source, &format!("{place}.{key}"), what))
     };
@@ -190,7 +190,7 @@ fn rccl_line<'v>(
     let mut halves = [None; 2];
     halves[usize::from(in_place != 0)] = Some(half);
     let reduction = row.get(REDUCTION).and_then(Value::as_str).filter(|word| *word != "none");
-    let raw = Raw {
+    let raw = RawLine {
         line: number,
         bytes: whole("size")?,
         dtype: text("type", "an element type")?,
@@ -204,7 +204,8 @@ fn rccl_line<'v>(
         ranks.ok_or_else(|| wrong(source, &format!("{place}.ranks"), "a number of ranks"))
     };
     let ranks = ranks.map(of_ranks).transpose()?;
-    let mut run = Run { line: number, tool: "rccl-tests".to_owned(), program: Some(name), ranks, ..Run::default() };
+    let mut run =
+        NcclRun { line: number, tool: "rccl-tests".to_owned(), program: Some(name), ranks, ..NcclRun::default() };
     let placed =
         ["nodes", "ranksPerNode"].map(|key| row.get(key).map_or("?".to_owned(), |count| plain(&count.to_string())));
     run.facts.push(("nodes and ranks on each", placed.join(" x ")));
@@ -216,8 +217,8 @@ fn wrong(source: &Source, place: &str, expected: &str) -> Error {
 }
 
 /// What the file says of the run.
-fn head(root: &Value) -> Run<'_> {
-    let mut run = Run { line: 1, tool: "nccl-tests".to_owned(), ..Run::default() };
+fn head(root: &Value) -> NcclRun<'_> {
+    let mut run = NcclRun { line: 1, tool: "nccl-tests".to_owned(), ..NcclRun::default() };
     // 0: by another backend, in a file that Rankmark wrote.
     if let Some(code) = root.get("nccl_version").filter(|code| code.as_u64() != Some(0)) {
         let code = code.to_string();
@@ -342,7 +343,7 @@ fn unread(value: &Value, of: &str, known: &[&str], into: &mut Vec<String>) {
     }
 }
 
-fn configure(run: &mut Run<'_>, config: &Value) {
+fn configure(run: &mut NcclRun<'_>, config: &Value) {
     let is_option = |value: &Value| !value.is_array() && !value.is_object();
     let options = config.as_object().into_iter().flatten().filter(|(_, value)| is_option(value));
     let options: Vec<String> =
@@ -386,7 +387,7 @@ fn configure(run: &mut Run<'_>, config: &Value) {
     run.blocking = config.get("blocking_collectives").and_then(Value::as_str) == Some("true");
 }
 
-fn line<'v>(source: &Source, place: &str, number: usize, row: &'v Map<String, Value>) -> Result<Raw<'v>, Error> {
+fn line<'v>(source: &Source, place: &str, number: usize, row: &'v Map<String, Value>) -> Result<RawLine<'v>, Error> {
     let size = row.get("size").and_then(Value::as_u64);
     let bytes = size.ok_or_else(|| wrong(source, &format!("{place}.size"), "a whole number"))?;
     let dtype = row.get("type").and_then(Value::as_str);
@@ -405,7 +406,7 @@ fn line<'v>(source: &Source, place: &str, number: usize, row: &'v Map<String, Va
     let halves = [half("out_of_place")?, half("in_place")?];
     let processes =
         ["out_of_place_per_iter", "in_place_per_iter"].map(|key| row.get(key).map_or(Vec::new(), processes));
-    Ok(Raw { line: number, bytes, dtype, reduction, root, halves, processes })
+    Ok(RawLine { line: number, bytes, dtype, reduction, root, halves, processes })
 }
 
 /// The times of each process in each iteration, in microseconds, without those that the run skips. Empty unless all have as

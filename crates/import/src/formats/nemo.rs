@@ -6,11 +6,11 @@
 
 use terms::Error;
 
-use super::training_log::{Job, Step};
+use super::training_log::{LoggedJob, LoggedStep};
 use super::training_runs::Log;
 use super::training_steps::{Logged, Program, Timed};
 use super::training_text::{
-    Fault, as_whole, cut, is_command, is_mark, number, number_and_rest, time, without_colours, writer,
+    TextFault, as_whole, cut, is_command, is_mark, number, number_and_rest, time, without_colours, writer,
 };
 use crate::numbers::plain;
 use crate::{Content, Format, Results, Source};
@@ -100,33 +100,33 @@ fn step_at(text: &str) -> Option<(usize, bool)> {
 
 /// Whether a progress bar shows a step again, as it does when one of its values changes. Where it rounds the number of
 /// steps, the first bar of a position may have the values of the step before.
-fn is_again(before: &Step, step: &Step) -> bool {
+fn is_again(before: &LoggedStep, step: &LoggedStep) -> bool {
     let is_bar = before.is_rounded && step.is_rounded;
     is_bar && before.number == step.number && (before.time_s.to_bits() == step.time_s.to_bits() || step.number >= 1000)
 }
 
 /// Whether a progress bar shows the step of the bar before it with another time: another program wrote it.
-fn is_of_another(before: &Step, step: &Step) -> bool {
+fn is_of_another(before: &LoggedStep, step: &LoggedStep) -> bool {
     let is_bar = before.is_rounded && step.is_rounded && step.number < 1000;
     is_bar && before.number == step.number && before.time_s.to_bits() != step.time_s.to_bits()
 }
 
 /// A line of NeMo 2. None where it has no time yet.
-fn row(text: &str) -> Result<Option<Step>, Fault> {
+fn row(text: &str) -> Result<Option<LoggedStep>, TextFault> {
     // What stands behind the last `|` may be cut.
     let (fields, last) = text.rsplit_once(" | ").ok_or_else(cut)?;
     if !fields.contains(TIME) && last.contains(TIME) {
         let why = "the time is the last field and has no end, so it may be cut";
-        return Err(Fault::Cut(why.to_owned()));
+        return Err(TextFault::Cut(why.to_owned()));
     }
     if !fields.contains(TIME) {
         return Err(cut());
     }
     let text = format!("{fields} |");
     let of = |key: &str| number(&text, key, plain);
-    let wrong = |what: &str| Fault::Wrong(format!("expected {what} of a step of NeMo"));
+    let wrong = |what: &str| TextFault::Wrong(format!("expected {what} of a step of NeMo"));
     let position = exact(&text, "global_step: ")?.or(exact(&text, "iteration ")?);
-    let step = Step {
+    let step = LoggedStep {
         // Steps count from 0.
         number: position.ok_or_else(|| wrong("the number"))?.saturating_add(1),
         time_s: of("train_step_timing in s: ")?.filter(|time| *time > 0.0).ok_or_else(|| wrong("the time"))?,
@@ -135,32 +135,32 @@ fn row(text: &str) -> Result<Option<Step>, Fault> {
         tflops_per_rank: of("TFLOPS_per_GPU: ")?,
         reserved_bytes: of("max_memory_reserved: ")?,
         loss: of("reduced_train_loss: ")?,
-        ..Step::default()
+        ..LoggedStep::default()
     };
     Ok(Some(step))
 }
 
 /// A progress bar of NeMo 1. None where it has no time.
-fn bar(text: &str) -> Result<Option<Step>, Fault> {
+fn bar(text: &str) -> Result<Option<LoggedStep>, TextFault> {
     if !text.contains(TIME) {
         return Ok(None);
     }
     let (_, values) = text.split_once(" [").ok_or_else(cut)?;
     let (values, _) = values.split_once(']').ok_or_else(cut)?;
     let values = format!("{values} ]");
-    let wrong = |what: &str| Fault::Wrong(format!("expected {what} of a progress bar of NeMo"));
+    let wrong = |what: &str| TextFault::Wrong(format!("expected {what} of a progress bar of NeMo"));
     let epoch = exact(text, "Epoch ")?.ok_or_else(|| wrong("the epoch"))?;
     let (done, all) = position(text).ok_or_else(|| wrong("the position, as in `60/500`"))?;
     let number = epoch.checked_mul(all).and_then(|before| before.checked_add(done));
     // Large numbers of steps are rounded here; then the position counts.
     let global = exact(&values, "global_step=")?.and_then(|step| step.checked_add(1));
     let time_s = self::number(&values, "train_step_timing in s=", plain)?.filter(|time| *time > 0.0);
-    Ok(Some(Step {
+    Ok(Some(LoggedStep {
         number: global.or(number).ok_or_else(|| wrong("the position"))?,
         time_s: time_s.ok_or_else(|| wrong("the time"))?,
         loss: self::number(&values, "reduced_train_loss=", plain)?,
         is_rounded: true,
-        ..Step::default()
+        ..LoggedStep::default()
     }))
 }
 
@@ -173,7 +173,7 @@ fn position(text: &str) -> Option<(u64, u64)> {
 }
 
 /// A whole number that is printed with all its digits; None where it is rounded, as `2e+3` is.
-fn exact(text: &str, key: &str) -> Result<Option<u64>, Fault> {
+fn exact(text: &str, key: &str) -> Result<Option<u64>, TextFault> {
     let Some((value, rest)) = number_and_rest(text, key, plain)? else { return Ok(None) };
     let word = text.split_once(key).map_or("", |(_, behind)| behind);
     let is_rounded = word[..word.len() - rest.len()].contains(['e', 'E']);
@@ -181,7 +181,7 @@ fn exact(text: &str, key: &str) -> Result<Option<u64>, Fault> {
     Ok(value.filter(|_| !is_rounded))
 }
 
-fn timed(_: &Job, lines: Vec<Logged>, results: &mut Results) -> Result<Timed, String> {
+fn timed(_: &LoggedJob, lines: Vec<Logged>, results: &mut Results) -> Result<Timed, String> {
     if lines.iter().any(|logged| logged.step.is_rounded) {
         results.note("progress bars round the time of a step to three digits");
     }

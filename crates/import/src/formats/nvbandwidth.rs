@@ -11,7 +11,7 @@ use super::command;
 use super::gpu_copies::{BadRow, Cells, columns};
 use super::nccl::plain;
 use super::nvbandwidth_lines::{is_description, is_failure, is_own, sum, told};
-use super::nvbandwidth_tests::{Buffers, Testcase, add, without_counterpart};
+use super::nvbandwidth_tests::{MeasuredBuffers, Testcase, add, without_counterpart};
 use super::row_like;
 use super::runs::Runs;
 use crate::{Content, Format, Line, Results, Source};
@@ -49,7 +49,7 @@ impl Format for Nvbandwidth {
     }
 
     fn read(&self, source: &Source) -> Result<Content, Error> {
-        let mut reader = Reader::new(source);
+        let mut reader = NvbandwidthReader::new(source);
         for line in source.lines() {
             reader.line(line)?;
         }
@@ -79,7 +79,7 @@ pub(super) fn parsed(version: &str) -> Option<(u32, u32)> {
 
 /// What a testcase lacks.
 #[derive(Clone, Debug, PartialEq)]
-enum Place {
+enum MissingPlace {
     /// Between testcases.
     Outside,
     /// Behind `Running NAME.`, before the table.
@@ -92,20 +92,20 @@ enum Place {
     Skipped,
 }
 
-struct Reader<'s> {
+struct NvbandwidthReader<'s> {
     source: &'s Source,
     /// The last command line: that of the run that begins next.
     command: Option<String>,
     results: Runs,
-    buffers: Option<Buffers>,
+    buffers: Option<MeasuredBuffers>,
     version: Option<(u32, u32)>,
-    place: Place,
+    place: MissingPlace,
     testcase: Testcase,
     /// A line of one word and its number: a host, if devices stand below it.
     word: Option<(usize, String)>,
 }
 
-impl<'s> Reader<'s> {
+impl<'s> NvbandwidthReader<'s> {
     fn new(source: &'s Source) -> Self {
         Self {
             source,
@@ -113,7 +113,7 @@ impl<'s> Reader<'s> {
             results: Runs::default(),
             buffers: None,
             version: None,
-            place: Place::Outside,
+            place: MissingPlace::Outside,
             testcase: Testcase::default(),
             word: None,
         }
@@ -140,7 +140,7 @@ impl<'s> Reader<'s> {
         if let Some(name) = text.strip_prefix("Running ").and_then(|rest| rest.strip_suffix('.')) {
             self.leave_open("another testcase begins before its sum");
             self.testcase = Testcase { name: name.to_owned(), line: line.number, ..Testcase::default() };
-            self.place = Place::Begun;
+            self.place = MissingPlace::Begun;
             if let Some(why) = without_counterpart(name) {
                 self.skip(line.number, why);
             }
@@ -151,25 +151,25 @@ impl<'s> Reader<'s> {
         }
         match self.place {
             // Who quotes a result may leave the first line out: its sum names the testcase.
-            Place::Begun | Place::Outside if is_description(text) => {
-                if self.place == Place::Outside {
+            MissingPlace::Begun | MissingPlace::Outside if is_description(text) => {
+                if self.place == MissingPlace::Outside {
                     self.testcase = Testcase { line: line.number, ..Testcase::default() };
                 }
                 self.testcase.description = text.to_owned();
-                self.place = Place::Described;
+                self.place = MissingPlace::Described;
             }
-            Place::Described if !text.is_empty() => match columns(text, None) {
+            MissingPlace::Described if !text.is_empty() => match columns(text, None) {
                 Some(columns) => {
                     self.testcase.cells = Cells::new(columns);
-                    self.place = Place::Rows;
+                    self.place = MissingPlace::Rows;
                 }
                 None => self.skip(line.number, "expected a header with the numbers of GPUs"),
             },
-            Place::Rows if row_like::begins_with_number(text) => self.row(line.number, text)?,
-            Place::Rows if is_description(text) => {
+            MissingPlace::Rows if row_like::begins_with_number(text) => self.row(line.number, text)?,
+            MissingPlace::Rows if is_description(text) => {
                 return Err(self.mixed(line.number, "a second table begins before the sum of the first"));
             }
-            Place::Begun | Place::Rows if is_failure(text) => self.skip(line.number, text),
+            MissingPlace::Begun | MissingPlace::Rows if is_failure(text) => self.skip(line.number, text),
             _ => self.outside(line.number, text),
         }
         Ok(())
@@ -194,7 +194,7 @@ impl<'s> Reader<'s> {
 
     /// The sum of a table.
     fn end(&mut self, number: usize, name: &str, sum: &str) -> Result<(), Error> {
-        if self.place == Place::Outside {
+        if self.place == MissingPlace::Outside {
             return Ok(());
         }
         if self.testcase.name.is_empty() {
@@ -202,7 +202,8 @@ impl<'s> Reader<'s> {
         }
         let own = self.testcase.name.as_str();
         // A testcase of both ways has three tables: `_read1`, `_read2`, `_total`.
-        let is_part = self.place == Place::Skipped && name.strip_prefix(own).is_some_and(|rest| rest.starts_with('_'));
+        let is_part =
+            self.place == MissingPlace::Skipped && name.strip_prefix(own).is_some_and(|rest| rest.starts_with('_'));
         if name != own && !is_part {
             let what = format!("the sum of `{}` stands in the table of `{}`", plain(name), plain(own));
             return Err(self.mixed(number, &what));
@@ -213,16 +214,16 @@ impl<'s> Reader<'s> {
         if is_part {
             return Ok(());
         }
-        let place = std::mem::replace(&mut self.place, Place::Outside);
+        let place = std::mem::replace(&mut self.place, MissingPlace::Outside);
         let (Some(buffers), Some(results)) = (self.buffers, self.results.current()) else { return Ok(()) };
         match place {
-            Place::Rows => {
+            MissingPlace::Rows => {
                 // Values and sum are printed with two decimals.
                 let rounding = 0.005 * (self.testcase.cells.values().count() + 1) as f64 + 1e-6;
                 add(results, &self.testcase, buffers, sum, rounding);
             }
-            Place::Skipped | Place::Outside => {}
-            Place::Begun | Place::Described => {
+            MissingPlace::Skipped | MissingPlace::Outside => {}
+            MissingPlace::Begun | MissingPlace::Described => {
                 results.omit(self.testcase.line, format!("`{}`: no table stands above its sum", plain(own)));
             }
         }
@@ -231,7 +232,7 @@ impl<'s> Reader<'s> {
 
     /// Reads nothing more of a testcase, and says why.
     fn skip(&mut self, number: usize, why: &str) {
-        self.place = Place::Skipped;
+        self.place = MissingPlace::Skipped;
         let name = if self.testcase.name.is_empty() { "a table" } else { &self.testcase.name };
         if let Some(results) = self.results.current() {
             results.omit(number, format!("`{}`: {}", plain(name), plain(why)));
@@ -240,9 +241,9 @@ impl<'s> Reader<'s> {
 
     /// Says of a testcase without an end that it has none.
     fn leave_open(&mut self, why: &str) {
-        let place = std::mem::replace(&mut self.place, Place::Outside);
+        let place = std::mem::replace(&mut self.place, MissingPlace::Outside);
         let Some(results) = self.results.current() else { return };
-        if !matches!(place, Place::Outside | Place::Skipped) {
+        if !matches!(place, MissingPlace::Outside | MissingPlace::Skipped) {
             results.cut = true;
             results.omit(self.testcase.line, format!("`{}`: {why}", plain(&self.testcase.name)));
         }
@@ -262,7 +263,7 @@ impl<'s> Reader<'s> {
         results.note("nvbandwidth prints rates in 1e9 bytes a second: the time of a copy is its bytes / its rate");
         self.version = parsed(version);
         let given = value(options, &["-b", "--bufferSize"]);
-        let buffers = Buffers::new(self.version, given, false);
+        let buffers = MeasuredBuffers::new(self.version, given, false);
         if let Some(bytes) = buffers.copy.filter(|_| given.is_none()) {
             results.note(format!(
                 "line {line}: the file does not say how large buffers are: they are read as {} MiB, the default {}",
@@ -271,7 +272,7 @@ impl<'s> Reader<'s> {
             ));
         }
         let iterations = value(options, &["-i", "--testSamples"]);
-        self.buffers = Some(Buffers { iterations, ..buffers });
+        self.buffers = Some(MeasuredBuffers { iterations, ..buffers });
         self.results.begin(format!("{tool}: {method} {is_mean}"), &command::plain(&command), results);
     }
 
@@ -304,7 +305,7 @@ impl<'s> Reader<'s> {
             {
                 results.notes.retain(|note| !note.contains("are read as"));
                 let iterations = buffers.iterations;
-                *buffers = Buffers { iterations, ..Buffers::new(self.version, None, true) };
+                *buffers = MeasuredBuffers { iterations, ..MeasuredBuffers::new(self.version, None, true) };
             }
         } else if row_like::is_ending(text) {
             results.quote(format!("line {number}: {}", plain(text)));

@@ -7,7 +7,7 @@ use terms::Error;
 use super::gpu_copies::{BadRow, Cells, cell};
 use super::nccl::plain;
 use super::nvbandwidth::parsed as version_of;
-use super::nvbandwidth_tests::{Buffers, Testcase, add, without_counterpart};
+use super::nvbandwidth_tests::{MeasuredBuffers, Testcase, add, without_counterpart};
 use crate::json::parsed;
 use crate::{Content, Format, Results, Source};
 
@@ -85,7 +85,7 @@ fn word(value: &Value) -> String {
     plain(&value.as_str().map_or_else(|| value.to_string(), str::to_owned))
 }
 
-fn head(root: &Map<String, Value>) -> (Results, Buffers) {
+fn head(root: &Map<String, Value>) -> (Results, MeasuredBuffers) {
     let version = root.get("version").map(word).unwrap_or_default();
     let tool = format!("nvbandwidth {}", version.trim_start_matches('v'));
     let mut results = Results::new(tool.trim(), STATISTIC);
@@ -112,7 +112,7 @@ fn head(root: &Map<String, Value>) -> (Results, Buffers) {
         }
     }
     let is_less = root.get("warning").is_some_and(|text| word(text).contains("buffer size that is smaller"));
-    let buffers = Buffers::new(version_of(&version), None, is_less);
+    let buffers = MeasuredBuffers::new(version_of(&version), None, is_less);
     if let Some(bytes) = buffers.copy {
         results.note(format!(
             "the file does not say how large buffers are: they are read as {} MiB, the default of this version",
@@ -127,7 +127,7 @@ fn read(
     place: &str,
     line: usize,
     testcase: &Map<String, Value>,
-    buffers: Buffers,
+    buffers: MeasuredBuffers,
     results: &mut Results,
 ) -> Result<(), Error> {
     let text = |key: &str| testcase.get(key).map(word).unwrap_or_default();

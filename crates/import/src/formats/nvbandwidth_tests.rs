@@ -55,7 +55,7 @@ pub(super) fn without_counterpart(name: &str) -> Option<&'static str> {
 
 /// What decides how long a copy takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Buffers {
+pub(super) struct MeasuredBuffers {
     /// Bytes of a copy; None where the file does not say.
     pub(super) copy: Option<u64>,
     /// Bytes that loads go through.
@@ -65,7 +65,7 @@ pub(super) struct Buffers {
 
 const MIB: u64 = 1 << 20;
 
-impl Buffers {
+impl MeasuredBuffers {
     /// Buffers of so many MiB, as they are given on the command line, else the default of the version: 64 before 0.7,
     /// else 512. Loads go through 2 MiB since 0.7, and before through such a buffer.
     pub(super) fn new(version: Option<(u32, u32)>, given: Option<u64>, is_less_than_default: bool) -> Self {
@@ -89,7 +89,7 @@ pub(super) struct Testcase {
 }
 
 /// Adds a testcase. `rounding` is by how much the sum that was printed may differ from that of the cells.
-pub(super) fn add(results: &mut Results, testcase: &Testcase, buffers: Buffers, sum: f64, rounding: f64) {
+pub(super) fn add(results: &mut Results, testcase: &Testcase, buffers: MeasuredBuffers, sum: f64, rounding: f64) {
     if let Err(why) = add_checked(results, testcase, buffers, sum, rounding) {
         results.omit(testcase.line, format!("`{}`: {why}", plain(&testcase.name)));
     }
@@ -98,7 +98,7 @@ pub(super) fn add(results: &mut Results, testcase: &Testcase, buffers: Buffers, 
 fn add_checked(
     results: &mut Results,
     testcase: &Testcase,
-    buffers: Buffers,
+    buffers: MeasuredBuffers,
     sum: f64,
     rounding: f64,
 ) -> Result<(), String> {

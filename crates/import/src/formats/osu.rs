@@ -3,12 +3,12 @@
 
 use terms::Error;
 
-use super::command::{Commands, Joined};
+use super::command::{Commands, JoinedLine};
 use super::nccl::plain;
-use super::osu_rows::Table;
-use super::osu_table::{self, Column};
+use super::osu_rows::OsuTable;
+use super::osu_table::{self, OsuColumn};
 use super::osu_title::{self, Buffers, Launched, Test, Title, launched, title};
-use super::row_like::{self, Words};
+use super::row_like::{self, WordCount};
 use super::runs::Runs;
 use super::sizes::{Mixed, Sizes};
 use super::versions;
@@ -39,7 +39,7 @@ impl Format for Osu {
     }
 
     fn read(&self, source: &Source) -> Result<Content, Error> {
-        let mut reader = Reader {
+        let mut reader = OsuReader {
             source,
             commands: Commands::default(),
             launched: None,
@@ -62,24 +62,24 @@ impl Format for Osu {
 /// The most sizes whose overlap is kept.
 const MOST_OVERLAPS: usize = 64;
 
-struct Reader<'s> {
+struct OsuReader<'s> {
     source: &'s Source,
     commands: Commands,
     /// The last command line: it is that of the table that begins next.
     launched: Option<Launched>,
-    table: Option<Table>,
+    table: Option<OsuTable>,
     results: Runs,
     /// The first table that several programs wrote.
     mixed: Option<Mixed>,
 }
 
-impl Reader<'_> {
+impl OsuReader<'_> {
     /// A line, as a part of a command line or by itself.
     fn joined(&mut self, line: Line<'_>) -> Result<(), Error> {
         match self.commands.join(line.text.trim()) {
-            Joined::Line(text) => self.line(line.number, text),
-            Joined::GoesOn => Ok(()),
-            Joined::Whole(text) => self.line(line.number, &text),
+            JoinedLine::Line(text) => self.line(line.number, text),
+            JoinedLine::GoesOn => Ok(()),
+            JoinedLine::Whole(text) => self.line(line.number, &text),
         }
     }
 
@@ -106,7 +106,7 @@ impl Reader<'_> {
             self.row(number, text);
         } else if let Some(launched) = launched(text) {
             self.launched = Some(launched);
-        } else if Words::count(text).may_be(table.columns.len()) {
+        } else if WordCount::count(text).may_be(table.columns.len()) {
             self.row(number, text);
         } else if let Some(results) = self.results.current().filter(|_| row_like::is_ending(text)) {
             results.quote(format!("line {number}: {}", plain(text)));
@@ -154,7 +154,7 @@ impl Reader<'_> {
             Some(_) => collective::ranks(self.source, number, told)?,
             None => 2,
         };
-        self.table = Some(Table {
+        self.table = Some(OsuTable {
             line: number,
             name: osu_title::shown(title),
             tool: format!("OSU Micro-Benchmarks {}", plain(title.version)),
@@ -201,14 +201,14 @@ impl Reader<'_> {
             table.buffers = Some(buffers);
         } else if table.test.is_some() && osu_table::is_header(bare) {
             let columns = osu_table::columns(self.source, number, &table.tool, bare)?;
-            let has_rate = columns.contains(&Column::Bandwidth);
+            let has_rate = columns.contains(&OsuColumn::Bandwidth);
             if has_rate == matches!(table.test, Some(Test::Call { .. })) {
                 let what = format!("the title says `{}`, and the table has other columns", table.name);
                 return Err(self.source.error(number, what));
             }
             table.columns.clone_from(&columns);
             let asks = |launched: &Launched| launched.checks;
-            let is_cut = table.launched.as_ref().is_some_and(asks) && !columns.contains(&Column::Validation);
+            let is_cut = table.launched.as_ref().is_some_and(asks) && !columns.contains(&OsuColumn::Validation);
             table.sizes.header(number);
             if let Some(results) = self.results() {
                 if is_cut {
@@ -226,12 +226,12 @@ impl Reader<'_> {
         let Some(table) = self.table.as_mut() else { return };
         let Some(test) = table.test else { return };
         if table.columns.is_empty() {
-            if Words::count(text).are_a_row() {
+            if WordCount::count(text).are_a_row() {
                 self.omit(number, "no header of a table stands above this line");
             }
             return;
         }
-        let has_size = table.columns.first() == Some(&Column::Bytes);
+        let has_size = table.columns.first() == Some(&OsuColumn::Bytes);
         let size = text.split_ascii_whitespace().next().filter(|_| has_size).unwrap_or("0");
         let read = table.sizes.add(number, size).and_then(|()| osu_table::row(&table.columns, text));
         let measured = read.and_then(|row| {

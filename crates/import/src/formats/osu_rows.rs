@@ -4,14 +4,14 @@ use std::borrow::Cow;
 
 use terms::{Collective, Dtype};
 
-use super::osu_table::{self, Column};
+use super::osu_table::{self, OsuColumn};
 use super::osu_title::{Buffers, Launched, Test};
 use super::sizes::Sizes;
-use crate::collective::Call;
+use crate::collective::MeasuredCall;
 use crate::{Details, Figures, Results, Shape};
 
 /// A table that is being read.
-pub(super) struct Table {
+pub(super) struct OsuTable {
     /// The line of its title.
     pub(super) line: usize,
     /// What its title says, for messages.
@@ -30,7 +30,7 @@ pub(super) struct Table {
     /// Buffers that the table's own line names, else the command line.
     pub(super) buffers: Option<Buffers>,
     pub(super) dtype: Option<Dtype>,
-    pub(super) columns: Vec<Column>,
+    pub(super) columns: Vec<OsuColumn>,
     pub(super) sizes: Sizes,
     pub(super) rows: Vec<(Shape, Figures)>,
     /// Rows that tell how much overlaps.
@@ -44,7 +44,7 @@ pub(super) struct Table {
 /// Messages that are under way at once unless the command line says otherwise.
 const WINDOW: u32 = 64;
 
-impl Table {
+impl OsuTable {
     /// What a time is.
     pub(super) fn statistic(&self) -> String {
         let window = self.launched.as_ref().and_then(|launched| launched.window).unwrap_or(WINDOW);
@@ -87,9 +87,9 @@ impl Table {
     }
 
     /// What a row measured.
-    pub(super) fn measured(&self, test: Test, row: osu_table::Row) -> Result<(Shape, Figures), String> {
+    pub(super) fn measured(&self, test: Test, row: osu_table::OsuRow) -> Result<(Shape, Figures), String> {
         let Test::Call { op, is_block, .. } = test else { return self.rate(test, row) };
-        let call = Call::new(op, self.ranks, self.backend, self.device());
+        let call = MeasuredCall::new(op, self.ranks, self.backend, self.device());
         let dtype = self.dtype.unwrap_or(default_dtype(op));
         let blocks = if per_rank(op) { u64::from(self.ranks) } else { 1 };
         let mut bytes = row.bytes.checked_mul(blocks).ok_or("its size is too large")?;
@@ -103,12 +103,12 @@ impl Table {
         if row.figures.time_s <= 0.0 {
             return Err("the table has no time".to_owned());
         }
-        let call = Call { bytes, dtype, in_place: in_place(op), isolated: is_isolated(op), ..call };
+        let call = MeasuredCall { bytes, dtype, in_place: in_place(op), isolated: is_isolated(op), ..call };
         Ok((call.shape(), row.figures))
     }
 
     /// What a row of bandwidths measured.
-    fn rate(&self, test: Test, row: osu_table::Row) -> Result<(Shape, Figures), String> {
+    fn rate(&self, test: Test, row: osu_table::OsuRow) -> Result<(Shape, Figures), String> {
         let bandwidth = row.bandwidth.ok_or("the table has no bandwidth")?;
         if row.bytes == 0 {
             return Err("0 bytes: nothing moves".to_owned());

@@ -10,7 +10,7 @@ use super::versions::unknown_column;
 use crate::{Details, Figures, Source, numbers};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Column {
+pub(super) enum OsuColumn {
     Bytes,
     /// Average of a call, or of a non-blocking one and its wait without computation.
     Average,
@@ -43,7 +43,7 @@ pub(super) fn is_header(bare: &str) -> bool {
 ///
 /// # Errors
 /// When a column is unknown, or the time or the bandwidth is missing.
-pub(super) fn columns(source: &Source, number: usize, tool: &str, bare: &str) -> Result<Vec<Column>, Error> {
+pub(super) fn columns(source: &Source, number: usize, tool: &str, bare: &str) -> Result<Vec<OsuColumn>, Error> {
     let mut columns = Vec::new();
     let mut name = String::new();
     for word in bare.split_ascii_whitespace() {
@@ -57,45 +57,47 @@ pub(super) fn columns(source: &Source, number: usize, tool: &str, bare: &str) ->
         }
     }
     // `-f` adds both.
-    if columns.contains(&Column::Min) && !columns.contains(&Column::Max) {
+    if columns.contains(&OsuColumn::Min) && !columns.contains(&OsuColumn::Max) {
         return Err(source.error(number, "the table's header is cut off: the smallest and the largest stand together"));
     }
-    let measures = columns.contains(&Column::Average) || columns.contains(&Column::Bandwidth);
+    let measures = columns.contains(&OsuColumn::Average) || columns.contains(&OsuColumn::Bandwidth);
     match name.is_empty() && measures {
         true => Ok(columns),
         false => Err(unknown_column(source, number, tool, &name, KNOWN)),
     }
 }
 
-fn column(name: &str) -> Option<Column> {
+fn column(name: &str) -> Option<OsuColumn> {
     Some(match name {
-        "Size" => Column::Bytes,
-        "Avg Latency(us)" | "Avg Latency (us)" | "Latency (us)" | "Latency(us)" | "Pure Comm.(us)" => Column::Average,
-        "Min Latency(us)" | "Min Comm.(us)" => Column::Min,
-        "Max Latency(us)" | "Max Comm.(us)" => Column::Max,
-        "P50 Tail Lat(us)" => Column::P50,
-        "P99 Tail Lat(us)" => Column::P99,
-        "P90 Tail Lat(us)" => Column::P90,
-        "Iterations" => Column::Iterations,
-        "Validation" => Column::Validation,
-        "Bandwidth (MB/s)" | "Bi-Bandwidth (MB/s)" => Column::Bandwidth,
-        "Overlap(%)" => Column::Overlap,
-        "Overall(us)" | "Compute(us)" | "Coll. Init(us)" | "MPI_Test(us)" | "MPI_Wait(us)" => Column::Unread,
-        "P50 Tail BW(MB/s)" | "P90 Tail BW(MB/s)" | "P99 Tail BW(MB/s)" => Column::Unread,
+        "Size" => OsuColumn::Bytes,
+        "Avg Latency(us)" | "Avg Latency (us)" | "Latency (us)" | "Latency(us)" | "Pure Comm.(us)" => {
+            OsuColumn::Average
+        }
+        "Min Latency(us)" | "Min Comm.(us)" => OsuColumn::Min,
+        "Max Latency(us)" | "Max Comm.(us)" => OsuColumn::Max,
+        "P50 Tail Lat(us)" => OsuColumn::P50,
+        "P99 Tail Lat(us)" => OsuColumn::P99,
+        "P90 Tail Lat(us)" => OsuColumn::P90,
+        "Iterations" => OsuColumn::Iterations,
+        "Validation" => OsuColumn::Validation,
+        "Bandwidth (MB/s)" | "Bi-Bandwidth (MB/s)" => OsuColumn::Bandwidth,
+        "Overlap(%)" => OsuColumn::Overlap,
+        "Overall(us)" | "Compute(us)" | "Coll. Init(us)" | "MPI_Test(us)" | "MPI_Wait(us)" => OsuColumn::Unread,
+        "P50 Tail BW(MB/s)" | "P90 Tail BW(MB/s)" | "P99 Tail BW(MB/s)" => OsuColumn::Unread,
         _ => return None,
     })
 }
 
 /// What is said of columns that no case has.
-pub(super) fn unread(columns: &[Column]) -> Vec<&'static str> {
-    let has = |column: Column| columns.contains(&column);
+pub(super) fn unread(columns: &[OsuColumn]) -> Vec<&'static str> {
+    let has = |column: OsuColumn| columns.contains(&column);
     let mut said = Vec::new();
-    if has(Column::P90) {
+    if has(OsuColumn::P90) {
         said.push("the column `P90 Tail Lat(us)`: the record has the percentiles 5, 50, 95, 99");
     }
-    if has(Column::Unread) && has(Column::Bandwidth) {
+    if has(OsuColumn::Unread) && has(OsuColumn::Bandwidth) {
         said.push("the columns of the `Tail BW(MB/s)`: the record has no percentiles of bandwidths");
-    } else if has(Column::Unread) {
+    } else if has(OsuColumn::Unread) {
         said.push(
             "the columns `Overall(us)`, `Compute(us)` and their parts: a case has the time of the communication alone",
         );
@@ -105,7 +107,7 @@ pub(super) fn unread(columns: &[Column]) -> Vec<&'static str> {
 
 /// What a row says.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Row {
+pub(super) struct OsuRow {
     pub(super) bytes: u64,
     /// Without a time where the table has bandwidths.
     pub(super) figures: Figures,
@@ -119,27 +121,27 @@ pub(super) struct Row {
 ///
 /// # Errors
 /// What is wrong with it.
-pub(super) fn row(columns: &[Column], text: &str) -> Result<Row, String> {
+pub(super) fn row(columns: &[OsuColumn], text: &str) -> Result<OsuRow, String> {
     let words: Vec<&str> = text.split_ascii_whitespace().collect();
     if words.len() != columns.len() {
         return Err(format!("expected {} columns, found {}", columns.len(), words.len()));
     }
-    let (mut row, mut details) = (Row::default(), Details::default());
+    let (mut row, mut details) = (OsuRow::default(), Details::default());
     for (column, word) in columns.iter().zip(words) {
         let seconds = || time(word, 1e-6);
         match column {
-            Column::Bytes => row.bytes = whole(word)?,
-            Column::Average => row.figures.time_s = seconds()?,
-            Column::Min => details.min = Some(seconds()?),
-            Column::Max => details.max = Some(seconds()?),
-            Column::P50 => details.p50 = Some(seconds()?),
-            Column::P99 => details.p99 = Some(seconds()?),
-            Column::Iterations => row.figures.iterations = Some(whole(word)?),
-            Column::Validation if word == "Pass" => row.figures.wrong = Some(0),
-            Column::Validation if word == "Fail" => return Err("its own check failed".to_owned()),
-            Column::Bandwidth => row.bandwidth = Some(positive(word, "a bandwidth")? * 1e6),
-            Column::Overlap => row.overlap = Some(percent(word)?),
-            Column::Validation | Column::P90 | Column::Unread => {}
+            OsuColumn::Bytes => row.bytes = whole(word)?,
+            OsuColumn::Average => row.figures.time_s = seconds()?,
+            OsuColumn::Min => details.min = Some(seconds()?),
+            OsuColumn::Max => details.max = Some(seconds()?),
+            OsuColumn::P50 => details.p50 = Some(seconds()?),
+            OsuColumn::P99 => details.p99 = Some(seconds()?),
+            OsuColumn::Iterations => row.figures.iterations = Some(whole(word)?),
+            OsuColumn::Validation if word == "Pass" => row.figures.wrong = Some(0),
+            OsuColumn::Validation if word == "Fail" => return Err("its own check failed".to_owned()),
+            OsuColumn::Bandwidth => row.bandwidth = Some(positive(word, "a bandwidth")? * 1e6),
+            OsuColumn::Overlap => row.overlap = Some(percent(word)?),
+            OsuColumn::Validation | OsuColumn::P90 | OsuColumn::Unread => {}
         }
     }
     if details != Details::default() {

@@ -39,11 +39,11 @@ impl Format for P2pBandwidth {
     }
 
     fn read(&self, source: &Source) -> Result<Content, Error> {
-        let mut reader = Reader {
+        let mut reader = PeerReader {
             source,
             command: String::new(),
             results: Runs::default(),
-            run: Run::default(),
+            run: PeerRun::default(),
             table: None,
             is_foreign: false,
         };
@@ -61,14 +61,14 @@ const NAME: &str = "p2pBandwidthLatencyTest";
 
 /// How GPUs reach each other's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
+enum PeerAccess {
     /// By the host's memory.
     Disabled,
     Writes,
     Reads,
 }
 
-impl Way {
+impl PeerAccess {
     fn name(self) -> &'static str {
         match self {
             Self::Disabled => "P2P=Disabled",
@@ -82,9 +82,9 @@ impl Way {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Title {
     Connectivity,
-    Rates(Way),
+    Rates(PeerAccess),
     BothWays,
-    Times(Way),
+    Times(PeerAccess),
     /// The title of a table of an older or newer version.
     Unknown,
 }
@@ -100,14 +100,14 @@ impl Title {
             return None;
         }
         Some(match text {
-            "Unidirectional P2P=Disabled Bandwidth Matrix (GB/s)" => Self::Rates(Way::Disabled),
-            "Unidirectional P2P=Enabled Bandwidth (P2P Writes) Matrix (GB/s)" => Self::Rates(Way::Writes),
-            "Unidirectional P2P=Enabled Bandwidth (P2P Reads) Matrix (GB/s)" => Self::Rates(Way::Reads),
+            "Unidirectional P2P=Disabled Bandwidth Matrix (GB/s)" => Self::Rates(PeerAccess::Disabled),
+            "Unidirectional P2P=Enabled Bandwidth (P2P Writes) Matrix (GB/s)" => Self::Rates(PeerAccess::Writes),
+            "Unidirectional P2P=Enabled Bandwidth (P2P Reads) Matrix (GB/s)" => Self::Rates(PeerAccess::Reads),
             "Bidirectional P2P=Disabled Bandwidth Matrix (GB/s)"
             | "Bidirectional P2P=Enabled Bandwidth Matrix (GB/s)" => Self::BothWays,
-            "P2P=Disabled Latency Matrix (us)" => Self::Times(Way::Disabled),
-            "P2P=Enabled Latency (P2P Writes) Matrix (us)" => Self::Times(Way::Writes),
-            "P2P=Enabled Latency (P2P Reads) Matrix (us)" => Self::Times(Way::Reads),
+            "P2P=Disabled Latency Matrix (us)" => Self::Times(PeerAccess::Disabled),
+            "P2P=Enabled Latency (P2P Writes) Matrix (us)" => Self::Times(PeerAccess::Writes),
+            "P2P=Enabled Latency (P2P Reads) Matrix (us)" => Self::Times(PeerAccess::Reads),
             _ => Self::Unknown,
         })
     }
@@ -118,7 +118,7 @@ impl Title {
 }
 
 /// A table that is being read.
-struct Table {
+struct PeerTable {
     title: Title,
     /// What stands above it.
     text: String,
@@ -131,7 +131,7 @@ struct Table {
 
 /// What is known of a run.
 #[derive(Default)]
-struct Run {
+struct PeerRun {
     /// What stood above its tables.
     titles: Vec<String>,
     /// Whether the GPU of a row has access to that of a column.
@@ -140,17 +140,17 @@ struct Run {
     by_kernels: bool,
 }
 
-struct Reader<'s> {
+struct PeerReader<'s> {
     source: &'s Source,
     command: String,
     results: Runs,
-    run: Run,
-    table: Option<Table>,
+    run: PeerRun,
+    table: Option<PeerTable>,
     /// Whether a line of no run stands behind the last table.
     is_foreign: bool,
 }
 
-impl Reader<'_> {
+impl PeerReader<'_> {
     fn line(&mut self, line: Line<'_>) -> Result<(), Error> {
         let text = line.text.trim().trim_start_matches('"');
         if text == START {
@@ -199,7 +199,7 @@ impl Reader<'_> {
                  CUDA 11.1 (before: 40000000)",
             );
         }
-        self.run = Run { bytes: bytes.unwrap_or(160_000_000), by_kernels, ..Run::default() };
+        self.run = PeerRun { bytes: bytes.unwrap_or(160_000_000), by_kernels, ..PeerRun::default() };
         self.is_foreign = false;
         self.results.begin(format!("{NAME}{options}"), &command::plain(&command), results);
     }
@@ -214,7 +214,7 @@ impl Reader<'_> {
             self.begin();
         }
         self.run.titles.push(text.to_owned());
-        self.table = Some(Table { title, text: text.to_owned(), line: number, cells: None, is_of_host: false });
+        self.table = Some(PeerTable { title, text: text.to_owned(), line: number, cells: None, is_of_host: false });
         Ok(())
     }
 
@@ -229,7 +229,7 @@ impl Reader<'_> {
         if corner == "CPU" {
             self.close();
             let line = self.run.titles.len();
-            self.table = Some(Table {
+            self.table = Some(PeerTable {
                 title: Title::Unknown,
                 text: String::new(),
                 line,
@@ -314,7 +314,7 @@ impl Reader<'_> {
     }
 }
 
-impl Run {
+impl PeerRun {
     /// Adds the cases of a table.
     fn add(&self, results: &mut Results, title: Title, cells: &Cells) -> Result<(), String> {
         let (way, bytes, times) = match title {
@@ -330,7 +330,7 @@ impl Run {
         // Rates within a GPU count what is read and what is written.
         let own = |at: usize| if is_rate { 2.0 * times(at, at) } else { times(at, at) };
         let alone: Vec<f64> = (0..cells.columns).map(own).filter(|time| time.is_finite()).collect();
-        if self.by_kernels && way != Way::Disabled {
+        if self.by_kernels && way != PeerAccess::Disabled {
             return Err("`--sm_copy` copies by kernels, and tests of this kind here copy by the copy engine".to_owned());
         }
         let copy = Copy { test: "device_copy", bytes, implementation: None, counted: 2 };
@@ -347,7 +347,7 @@ impl Run {
             let has = |access: &Cells| {
                 access.rows.get(row).and_then(|row| row.get(column)).is_some_and(|value| *value == 1.0)
             };
-            way != Way::Disabled && row != column && self.access.as_ref().is_some_and(|access| !has(access))
+            way != PeerAccess::Disabled && row != column && self.access.as_ref().is_some_and(|access| !has(access))
         };
         let rows =
             (0..cells.columns).map(|row| (0..cells.columns).map(|column| times(row, column)).collect()).collect();
@@ -366,13 +366,13 @@ fn microseconds(cells: &Cells) -> Cells {
     Cells { columns: cells.columns, rows: cells.rows.iter().map(|row| row.iter().map(time).collect()).collect() }
 }
 
-fn note(way: Way) -> &'static str {
+fn note(way: PeerAccess) -> &'static str {
     match way {
-        Way::Disabled => {
+        PeerAccess::Disabled => {
             "copies between GPUs go by the host's memory, so this case is another than peer_copy of a native run"
         }
-        Way::Writes => "the GPU of the row writes to the GPU of the column; peer_copy of a native run reads",
-        Way::Reads => {
+        PeerAccess::Writes => "the GPU of the row writes to the GPU of the column; peer_copy of a native run reads",
+        PeerAccess::Reads => {
             "the GPU of the row reads from the GPU of the column; peer_copy of a native run times all pairs together"
         }
     }

@@ -30,7 +30,7 @@ impl Format for Perftest {
     }
 
     fn begins(&self, line: &str) -> bool {
-        Test::parse(line).is_some()
+        PerftestTest::parse(line).is_some()
     }
 
     fn marks(&self) -> &'static [&'static str] {
@@ -38,11 +38,11 @@ impl Format for Perftest {
     }
 
     fn recognises(&self, source: &Source) -> bool {
-        source.text().contains("#iterations") && source.lines().any(|line| Test::parse(line.text).is_some())
+        source.text().contains("#iterations") && source.lines().any(|line| PerftestTest::parse(line.text).is_some())
     }
 
     fn read(&self, source: &Source) -> Result<Content, Error> {
-        let mut reader = Reader { source, command: None, results: Runs::default(), test: None, table: None };
+        let mut reader = PerftestReader { source, command: None, results: Runs::default(), test: None, table: None };
         for line in source.lines() {
             reader.line(line)?;
         }
@@ -52,7 +52,7 @@ impl Format for Perftest {
 
 /// What a run measures, by its title: `RDMA_Write Bidirectional BW Test`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Test {
+struct PerftestTest {
     /// None where it has no counterpart here.
     name: Option<&'static str>,
     title: String,
@@ -61,7 +61,7 @@ struct Test {
     fields: Vec<(&'static str, String)>,
 }
 
-impl Test {
+impl PerftestTest {
     fn parse(text: &str) -> Option<Self> {
         let title = text.trim().strip_suffix(" Test")?;
         let words: Vec<&str> = title.split_ascii_whitespace().collect();
@@ -104,7 +104,7 @@ impl Test {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Columns {
+enum PerftestColumns {
     /// Bytes a second of one of the unit.
     Rates(u32),
     Times,
@@ -114,7 +114,7 @@ const MIB: u32 = 1 << 20;
 const GIGABIT: u32 = 125_000_000;
 
 /// Columns by a header; the last may be the load of the processor. None where a line is not a header.
-fn columns(text: &str) -> Option<Result<(Columns, bool), String>> {
+fn columns(text: &str) -> Option<Result<(PerftestColumns, bool), String>> {
     let words: Vec<&str> = text.split_ascii_whitespace().collect();
     if words.first() != Some(&"#bytes") {
         return None;
@@ -127,26 +127,26 @@ fn columns(text: &str) -> Option<Result<(Columns, bool), String>> {
     let found =
         [("MB/sec", MIB), ("MiB/sec", MIB), ("Gb/sec", GIGABIT)].into_iter().find(|(unit, _)| words == rates(unit));
     Some(match found {
-        Some((_, unit)) => Ok((Columns::Rates(unit), has_load)),
-        None if words == times => Ok((Columns::Times, has_load)),
+        Some((_, unit)) => Ok((PerftestColumns::Rates(unit), has_load)),
+        None if words == times => Ok((PerftestColumns::Times, has_load)),
         None => Err(format!("this reader does not know the columns `{}`", plain(&words))),
     })
 }
 
-struct Table {
-    columns: Columns,
+struct PerftestTable {
+    columns: PerftestColumns,
     has_load: bool,
     /// The size of the last row.
     last: u64,
 }
 
-struct Reader<'s> {
+struct PerftestReader<'s> {
     source: &'s Source,
     /// The last command line: that of the run that begins next.
     command: Option<String>,
     results: Runs,
-    test: Option<Test>,
-    table: Option<Table>,
+    test: Option<PerftestTest>,
+    table: Option<PerftestTable>,
 }
 
 const STATISTIC: &str = "latency: median over iterations; bandwidth: bytes of a message / average rate";
@@ -154,10 +154,10 @@ const STATISTIC: &str = "latency: median over iterations; bandwidth: bytes of a 
 const NO_METHOD: &[&str] =
     &["-s", "--size", "-a", "--all", "-q", "--qp", "--report_gbits", "-F", "-p", "--port", "-b", "-c", "-m"];
 
-impl Reader<'_> {
+impl PerftestReader<'_> {
     fn line(&mut self, line: Line<'_>) -> Result<(), Error> {
         let text = line.text.trim();
-        if let Some(test) = Test::parse(text) {
+        if let Some(test) = PerftestTest::parse(text) {
             self.begin(line.number, test);
             return Ok(());
         }
@@ -187,7 +187,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn begin(&mut self, number: usize, test: Test) {
+    fn begin(&mut self, number: usize, test: PerftestTest) {
         let command = self.command.take().unwrap_or_default();
         let (before, options) = split(&command).unwrap_or_default();
         let method = command::method(before, options, NO_METHOD);
@@ -211,7 +211,7 @@ impl Reader<'_> {
         self.results.begin(format!("perftest: {method}"), &command::plain(&command), results);
     }
 
-    fn header(&mut self, number: usize, found: Result<(Columns, bool), String>) {
+    fn header(&mut self, number: usize, found: Result<(PerftestColumns, bool), String>) {
         self.table = None;
         let (Some(test), Some(results)) = (self.test.as_ref(), self.results.current()) else { return };
         if test.name.is_none() {
@@ -219,11 +219,11 @@ impl Reader<'_> {
         }
         match found {
             Err(why) => results.omit(number, format!("`{}`: {why}", plain(&test.title))),
-            Ok((columns, _)) if test.is_latency() != (columns == Columns::Times) => {
+            Ok((columns, _)) if test.is_latency() != (columns == PerftestColumns::Times) => {
                 results.omit(number, format!("`{}`: the columns are those of another test", plain(&test.title)));
             }
             Ok((columns, has_load)) => {
-                if columns == Columns::Times {
+                if columns == PerftestColumns::Times {
                     results.leave_unread(
                         "the columns `t_stdev` and `99.9% percentile`: the record has no place".to_owned(),
                     );
@@ -231,16 +231,23 @@ impl Reader<'_> {
                 if has_load {
                     results.leave_unread("the column `CPU_Util`: the record has no place".to_owned());
                 }
-                self.table = Some(Table { columns, has_load, last: 0 });
+                self.table = Some(PerftestTable { columns, has_load, last: 0 });
             }
         }
     }
 
-    fn row(&mut self, line: usize, text: &str, columns: Columns, has_load: bool, last: u64) -> Result<(), Error> {
+    fn row(
+        &mut self,
+        line: usize,
+        text: &str,
+        columns: PerftestColumns,
+        has_load: bool,
+        last: u64,
+    ) -> Result<(), Error> {
         let Some((test, name)) = self.test.as_ref().and_then(|test| Some((test, test.name?))) else { return Ok(()) };
         let read = match columns {
-            Columns::Rates(unit) => rates(text, has_load, unit),
-            Columns::Times => times(text, has_load),
+            PerftestColumns::Rates(unit) => rates(text, has_load, unit),
+            PerftestColumns::Times => times(text, has_load),
         };
         let (bytes, figures) = match read {
             Ok(read) => read,
@@ -259,7 +266,7 @@ impl Reader<'_> {
         }
         let row = Row { shape: test.shape(name, bytes), figures };
         self.results.current().into_iter().for_each(|results| results.add(row.clone()));
-        self.table = Some(Table { columns, has_load, last: bytes });
+        self.table = Some(PerftestTable { columns, has_load, last: bytes });
         Ok(())
     }
 

@@ -2,12 +2,12 @@
 
 /// How many words a line has, and how many of them are numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Words {
+pub(super) struct WordCount {
     pub(super) all: usize,
     pub(super) numbers: usize,
 }
 
-impl Words {
+impl WordCount {
     /// Counts the words of a line.
     pub(super) fn count(text: &str) -> Self {
         let mut words = Self::default();
@@ -78,9 +78,9 @@ mod tests {
             ("node-a:195:195 [0] NCCL INFO Launch mode Parallel", false),
             ("", false),
         ] {
-            assert_eq!(Words::count(text).are_a_row(), is_row, "{text}");
+            assert_eq!(WordCount::count(text).are_a_row(), is_row, "{text}");
         }
         assert!(is_ending("srun: error: node-a: task 1: Exited with exit code 3") && !is_ending("# size count"));
-        assert!(Words::count("1O24 2.81").may_be(2) && !Words::count("job 1 is queued").may_be(2));
+        assert!(WordCount::count("1O24 2.81").may_be(2) && !WordCount::count("job 1 is queued").may_be(2));
     }
 }

@@ -111,13 +111,13 @@ pub(super) const MOST_RESULTS: usize = 100;
 pub(super) struct Runs {
     /// Lines that no run wrote.
     pub(super) headings: Headings,
-    all: Vec<Run>,
+    all: Vec<RunResults>,
     /// Whether runs that are not trials make records of their own, whatever they measured.
     are_apart: bool,
 }
 
 /// Results of one run.
-struct Run {
+struct RunResults {
     /// What must be equal for runs to be in one record: tool, version, method.
     key: String,
     origin: Origin,
@@ -134,7 +134,7 @@ impl Runs {
     pub(super) fn begin(&mut self, key: impl Into<String>, command: &str, mut results: Results) -> &mut Results {
         results.begin_run();
         let origin = self.headings.begin(command);
-        self.all.push(Run { key: key.into(), origin, results });
+        self.all.push(RunResults { key: key.into(), origin, results });
         let last = self.all.len() - 1;
         &mut self.all[last].results
     }
@@ -178,7 +178,7 @@ impl Runs {
 }
 
 /// The results of all runs: those in which nothing was measured twice, or only by trials, are together.
-fn combine(runs: Vec<Run>, are_apart: bool) -> Vec<Results> {
+fn combine(runs: Vec<RunResults>, are_apart: bool) -> Vec<Results> {
     let mut groups: Vec<(String, Vec<Origin>, Results)> = Vec::new();
     for run in runs {
         let fits = |(key, origins, results): &&mut (String, Vec<Origin>, Results)| {
@@ -218,12 +218,12 @@ pub(super) fn name(all: impl Iterator<Item = (Origin, Results)>) -> Vec<Results>
 
 /// The results of one file, apart by tool and method.
 #[derive(Default)]
-pub(super) struct Groups {
+pub(super) struct ToolGroups {
     all: Vec<(String, Results)>,
     current: usize,
 }
 
-impl Groups {
+impl ToolGroups {
     /// The results of this method; new ones at its first run.
     pub(super) fn for_method(&mut self, method: &str, make: impl FnOnce() -> Results) -> &mut Results {
         self.current = self.all.iter().position(|(known, _)| known == method).unwrap_or_else(|| {

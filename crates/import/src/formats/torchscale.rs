@@ -2,7 +2,7 @@
 
 use terms::Error;
 
-use crate::fields::{Fields, flag, items, one_of, text, wholes};
+use crate::fields::{MappedFields, flag, items, one_of, text, wholes};
 use crate::plan_text::{PlanText, joined, list, quoted};
 use crate::tree::{self, one_line, shown};
 use crate::{Content, ForeignPlan, Format, Source};
@@ -46,11 +46,11 @@ impl Format for Torchscale {
 
     fn read(&self, source: &Source) -> Result<Content, Error> {
         let root = tree::parse(source)?;
-        plan(source, Fields::of_mapping(source, "the file", &root)?).map(Content::Plan)
+        plan(source, MappedFields::of_mapping(source, "the file", &root)?).map(Content::Plan)
     }
 }
 
-fn plan(source: &Source, mut fields: Fields<'_>) -> Result<ForeignPlan, Error> {
+fn plan(source: &Source, mut fields: MappedFields<'_>) -> Result<ForeignPlan, Error> {
     let name = match fields.take("experiment_name") {
         Some(node) => text(source, "experiment_name", node)?,
         None => "torchscale",
@@ -118,9 +118,9 @@ fn count(gpus: usize) -> String {
 }
 
 /// A plan says whether steps are recorded. `rankmark profile` takes the tool that records them and what of them is shown.
-fn profiling(source: &Source, fields: &mut Fields<'_>, plan: &mut PlanText) -> Result<(), Error> {
+fn profiling(source: &Source, fields: &mut MappedFields<'_>, plan: &mut PlanText) -> Result<(), Error> {
     let Some(node) = fields.take("profiling") else { return Ok(()) };
-    let mut block = Fields::of_mapping(source, "profiling", node)?;
+    let mut block = MappedFields::of_mapping(source, "profiling", node)?;
     let enabled = block.take("enabled").map(|node| flag(source, "enabled", node)).transpose()?.unwrap_or(false);
     let tool = block.take("tool").map(|node| text(source, "tool", node)).transpose()?;
     let trigger = block.take("trigger").map(|node| text(source, "trigger", node)).transpose()?;

@@ -5,10 +5,10 @@
 
 use terms::Error;
 
-use super::training_log::{Job, Step};
+use super::training_log::{LoggedJob, LoggedStep};
 use super::training_runs::Log;
 use super::training_steps::{Logged, Program, Timed, between_lines, model};
-use super::training_text::{Fault, cut, number, number_and_rest, time, whole, without_colours, writer};
+use super::training_text::{TextFault, cut, number, number_and_rest, time, whole, without_colours, writer};
 use crate::numbers::{grouped, plain};
 use crate::{Content, Format, Results, Source};
 
@@ -80,11 +80,11 @@ fn step_at(text: &str) -> Option<usize> {
 }
 
 /// What a step says. `text` begins with the step.
-fn step(text: &str) -> Result<Step, Fault> {
+fn step(text: &str) -> Result<LoggedStep, TextFault> {
     if !is_whole(text) {
         return Err(cut());
     }
-    let wrong = |what: &str| Fault::Wrong(format!("expected {what} of a step of torchtitan"));
+    let wrong = |what: &str| TextFault::Wrong(format!("expected {what} of a step of torchtitan"));
     // `wps` was the key in 2024: tokens of a rank per second.
     let rate = match number(text, "tps: ", grouped)? {
         Some(rate) => Some(rate),
@@ -92,14 +92,14 @@ fn step(text: &str) -> Result<Step, Fault> {
     };
     // The only thing that is read of it is whether it has a decimal comma.
     number(text, "grad_norm: ", plain)?;
-    Ok(Step {
+    Ok(LoggedStep {
         number: whole(text, "step: ")?.ok_or_else(|| wrong("the number"))?,
         tokens_per_s_per_rank: Some(rate.filter(|rate| *rate > 0.0).ok_or_else(|| wrong("the rate `tps`"))?),
         tflops_per_rank: number(text, "tflops: ", grouped)?,
         mfu: number(text, "mfu: ", plain)?.map(|percent| percent / 100.0),
         reserved_bytes: memory(text)?,
         loss: number(text, "loss: ", plain)?,
-        ..Step::default()
+        ..LoggedStep::default()
     })
 }
 
@@ -113,12 +113,12 @@ fn is_whole(text: &str) -> bool {
 }
 
 /// `memory: 49.66GiB(52.28%)` in bytes. `peak_memory` is a share alone.
-fn memory(text: &str) -> Result<Option<f64>, Fault> {
+fn memory(text: &str) -> Result<Option<f64>, TextFault> {
     let Some((gib, rest)) = number_and_rest(text, " memory: ", plain)? else { return Ok(None) };
     if let Some(share) = rest.strip_prefix("GiB(") {
         let share = number(share, "", plain)?;
         if let Some(share) = share.filter(|share| *share > 100.0) {
-            return Err(Fault::Wrong(format!("{share}% of the memory is more than all")));
+            return Err(TextFault::Wrong(format!("{share}% of the memory is more than all")));
         }
     }
     Ok(rest.starts_with("GiB").then_some(gib * f64::from(1 << 30)))
@@ -163,7 +163,7 @@ fn configuration(text: &str) -> Option<(&'static str, usize, bool)> {
     WORDS.iter().filter(|_| is_logged).find_map(|words| Some((*words, text.find(words)?, false)))
 }
 
-fn configure(job: &mut Job, name: &str, text: &str) -> Result<(), Fault> {
+fn configure(job: &mut LoggedJob, name: &str, text: &str) -> Result<(), TextFault> {
     match name {
         "mesh" => job.ranks = ranks(text)?,
         "model" => {
@@ -185,8 +185,9 @@ fn configure(job: &mut Job, name: &str, text: &str) -> Result<(), Fault> {
 }
 
 /// The ranks of a mesh.
-fn ranks(text: &str) -> Result<u64, Fault> {
-    let cut = || Fault::Cut("the line is cut: the sizes of the mesh are not whole, so they are not read".to_owned());
+fn ranks(text: &str) -> Result<u64, TextFault> {
+    let cut =
+        || TextFault::Cut("the line is cut: the sizes of the mesh are not whole, so they are not read".to_owned());
     let product = |sizes: Vec<u64>| sizes.into_iter().try_fold(1u64, u64::checked_mul);
     if let Some((_, sizes)) = text.split_once("-D device mesh with ") {
         let (_, sizes) = sizes.rsplit_once('[').ok_or_else(cut)?;
@@ -203,14 +204,16 @@ fn ranks(text: &str) -> Result<u64, Fault> {
 }
 
 /// The time of a step follows from the rate, where the log has batch and sequence; else from the times of its lines.
-fn timed(job: &Job, lines: Vec<Logged>, results: &mut Results) -> Result<Timed, String> {
+fn timed(job: &LoggedJob, lines: Vec<Logged>, results: &mut Results) -> Result<Timed, String> {
     let of_batch = || job.global_batch?.checked_mul(job.sequence);
     let tokens = job.tokens_of_step.or_else(of_batch).filter(|tokens| *tokens > 0);
     if let Some(tokens) = tokens {
         results.note("the time of a step is the tokens of a step over the rate `tps` of all ranks");
-        let time_s = |step: &Step| tokens as f64 / (step.tokens_per_s_per_rank.unwrap_or(f64::NAN) * job.ranks as f64);
+        let time_s =
+            |step: &LoggedStep| tokens as f64 / (step.tokens_per_s_per_rank.unwrap_or(f64::NAN) * job.ranks as f64);
         let steps = lines.into_iter().map(|logged| logged.step);
-        let steps = steps.map(|step| Step { time_s: time_s(&step), global_batch: job.global_batch, ..step }).collect();
+        let steps =
+            steps.map(|step| LoggedStep { time_s: time_s(&step), global_batch: job.global_batch, ..step }).collect();
         return Ok(Timed { steps, has_start: true });
     }
     let between = between_lines(&lines, results);

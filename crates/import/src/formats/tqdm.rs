@@ -10,7 +10,7 @@ use terms::Error;
 
 use super::bars::{self, Bar};
 use super::trainer_batches::{self, Batches};
-use super::training_log::{Job, Step};
+use super::training_log::{LoggedJob, LoggedStep};
 use super::training_runs::Log;
 use super::training_steps::{Logged, Program, Timed};
 use super::training_text::{self as text, as_whole, cut, number, without_colours, writer};
@@ -51,7 +51,7 @@ impl Format for Tqdm {
 
     fn read(&self, source: &Source) -> Result<Content, Error> {
         let log = Log::new(source, &PROGRAM)?;
-        let mut reader = Reader { source, log, batches: Batches::default(), tracks: BTreeMap::new() };
+        let mut reader = TqdmReader { source, log, batches: Batches::default(), tracks: BTreeMap::new() };
         for line in source.lines() {
             reader.line(line)?;
         }
@@ -78,7 +78,7 @@ struct Track {
     loss: Option<f64>,
 }
 
-struct Reader<'s> {
+struct TqdmReader<'s> {
     source: &'s Source,
     log: Log<'s>,
     batches: Batches,
@@ -86,7 +86,7 @@ struct Reader<'s> {
     tracks: BTreeMap<String, Track>,
 }
 
-impl Reader<'_> {
+impl TqdmReader<'_> {
     fn line(&mut self, line: Line<'_>) -> Result<(), Error> {
         let without = without_colours(line.text);
         if self.log.is_of_other_file(&without) {
@@ -175,7 +175,7 @@ impl Reader<'_> {
                 Ok((time_s, note)) => {
                     let number = track.epoch.map_or(track.last.0, |epoch| epoch.saturating_add(1));
                     let global_batch = self.log.job.global_batch;
-                    let step = Step { number, time_s, global_batch, loss: track.loss, ..Step::default() };
+                    let step = LoggedStep { number, time_s, global_batch, loss: track.loss, ..LoggedStep::default() };
                     self.log.step(Logged { line: track.line, writer, time: None, step })?;
                     self.log.note_all(vec![note, NOTE.to_owned()]);
                     if self.source.given("ranks").is_none() && self.log.job.global_batch.is_some() {
@@ -209,6 +209,6 @@ fn epoch(title: &str) -> Option<u64> {
     digits.parse().ok()
 }
 
-fn timed(_: &Job, lines: Vec<Logged>, _: &mut Results) -> Result<Timed, String> {
+fn timed(_: &LoggedJob, lines: Vec<Logged>, _: &mut Results) -> Result<Timed, String> {
     Ok(Timed { steps: lines.into_iter().map(|logged| logged.step).collect(), has_start: false })
 }

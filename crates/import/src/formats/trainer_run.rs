@@ -1,7 +1,7 @@
 //! A training by the Trainer of Hugging Face transformers: what its summary and its evaluations say of the time of a
 //! step. `speed_metrics` of `src/transformers/trainer_utils.py` computes the summary.
 
-use super::training_log::Step;
+use super::training_log::LoggedStep;
 use crate::Results;
 use crate::counted::counted;
 
@@ -28,7 +28,7 @@ impl TrainerRun {
     ///
     /// # Errors
     /// Why the time of a step does not follow.
-    pub(super) fn step(&self, results: &mut Results) -> Result<Step, String> {
+    pub(super) fn step(&self, results: &mut Results) -> Result<LoggedStep, String> {
         let steps = self.steps(results)?;
         let (evaluated_s, evaluations) = self.evaluations;
         let time_s = (self.runtime_s - evaluated_s) / steps;
@@ -43,7 +43,7 @@ impl TrainerRun {
             results.note(format!("{what} not counted: `eval_runtime`, {evaluated_s:.1} s together"));
         }
         let number = self.steps.unwrap_or(1);
-        Ok(Step { number, time_s, global_batch: self.global_batch, loss: self.loss, ..Step::default() })
+        Ok(LoggedStep { number, time_s, global_batch: self.global_batch, loss: self.loss, ..LoggedStep::default() })
     }
 
     /// The number of steps.

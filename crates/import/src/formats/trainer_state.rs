@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use terms::Error;
 
 use super::trainer_run::{TrainerRun, rounding};
-use super::training_log::{self, Job};
+use super::training_log::{self, LoggedJob};
 use crate::collective;
 use crate::{Content, Format, Results, Source, json};
 
@@ -15,7 +15,7 @@ pub(super) struct TrainerState;
 
 /// The keys that are read.
 #[derive(Deserialize)]
-struct State {
+struct StateKeys {
     global_step: u64,
     log_history: Vec<Map<String, Value>>,
 }
@@ -44,7 +44,7 @@ impl Format for TrainerState {
     }
 
     fn read(&self, source: &Source) -> Result<Content, Error> {
-        let state: State = json::parsed(source)?;
+        let state: StateKeys = json::parsed(source)?;
         let line = |key: &str| source.text().lines().position(|line| line.contains(key)).map_or(1, |at| at + 1);
         let Some(at) = state.log_history.iter().rposition(|entry| entry.contains_key("train_runtime")) else {
             let why = "no entry of `log_history` has `train_runtime`, so nothing tells how long a step took: only the \
@@ -71,7 +71,7 @@ impl Format for TrainerState {
         let mut results = Results::new("Hugging Face Trainer", "mean over the training");
         let step = run.step(&mut results).map_err(|why| source.error(first, why))?;
         results.note("the file does not say the global batch: `train_batch_size` is that of one process");
-        let job = Job { program: "hf_trainer", ranks: u64::from(ranks), ..Job::default() };
+        let job = LoggedJob { program: "hf_trainer", ranks: u64::from(ranks), ..LoggedJob::default() };
         training_log::add(&mut results, &job, &[step], false);
         Ok(Content::Results(vec![results]))
     }

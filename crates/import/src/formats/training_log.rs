@@ -81,7 +81,7 @@ fn show() -> Show {
 
 /// What a log says of its job. Zero and empty: it does not say.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Job {
+pub(super) struct LoggedJob {
     pub(super) program: &'static str,
     pub(super) model: String,
     pub(super) ranks: u64,
@@ -102,7 +102,7 @@ pub(super) type Phases = [f64; 4];
 
 /// One line of a log: some steps, and what the program says of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Step {
+pub(super) struct LoggedStep {
     pub(super) number: u64,
     /// Seconds of one step.
     pub(super) time_s: f64,
@@ -122,9 +122,9 @@ pub(super) struct Step {
 
 /// Adds a run's steps: one trial for each size of the global batch, which may grow. A first line that has the start of
 /// the program is left out where there are others.
-pub(super) fn add(results: &mut Results, job: &Job, steps: &[Step], has_start: bool) {
+pub(super) fn add(results: &mut Results, job: &LoggedJob, steps: &[LoggedStep], has_start: bool) {
     let counted = steps.get(1..).filter(|rest| has_start && !rest.is_empty()).unwrap_or(steps);
-    let mut batches: BTreeMap<Option<u64>, Vec<Step>> = BTreeMap::new();
+    let mut batches: BTreeMap<Option<u64>, Vec<LoggedStep>> = BTreeMap::new();
     for step in counted {
         batches.entry(step.global_batch).or_default().push(*step);
     }
@@ -141,7 +141,7 @@ pub(super) fn add(results: &mut Results, job: &Job, steps: &[Step], has_start: b
     }
 }
 
-fn shape(job: &Job, batch: Option<u64>) -> Shape {
+fn shape(job: &LoggedJob, batch: Option<u64>) -> Shape {
     let mut fields: Vec<(&'static str, Cow<'static, str>)> =
         vec![("program", job.program.into()), ("ranks", job.ranks.to_string().into())];
     if !job.model.is_empty() {
@@ -153,11 +153,11 @@ fn shape(job: &Job, batch: Option<u64>) -> Shape {
     Shape { benchmark: ABOUT.name, fields, device: "cuda", implementation: None }
 }
 
-fn figures(job: &Job, batch: Option<u64>, steps: &[Step], phases: &[Phases]) -> Figures {
+fn figures(job: &LoggedJob, batch: Option<u64>, steps: &[LoggedStep], phases: &[Phases]) -> Figures {
     let sorted = stats::sorted(&steps.iter().map(|step| step.time_s).collect::<Vec<_>>());
     let at = |place: f64| Some(stats::quantile(&sorted, place));
     let median = stats::quantile(&sorted, 0.5);
-    let median_of = |of: fn(&Step) -> Option<f64>| -> Option<f64> {
+    let median_of = |of: fn(&LoggedStep) -> Option<f64>| -> Option<f64> {
         let values: Option<Vec<f64>> = steps.iter().map(of).collect();
         values.map(|values| stats::median(&values))
     };

@@ -8,9 +8,9 @@ use terms::Error;
 use super::command;
 use super::nccl::plain;
 use super::runs::{MOST_RESULTS, Runs};
-use super::training_log::{self, Job, Step};
+use super::training_log::{self, LoggedJob, LoggedStep};
 use super::training_steps::{Logged, MOST_BYTES, Program, Timed, Written, are_two, is_mixed};
-use super::training_text::{self as text, Fault};
+use super::training_text::{self as text, TextFault};
 use crate::collective::{given_ranks, no_ranks};
 use crate::{Content, Results, Source};
 
@@ -28,7 +28,7 @@ pub(super) struct Log<'s> {
     given: u64,
     runs: Runs,
     /// What the program says of its job.
-    pub(super) job: Job,
+    pub(super) job: LoggedJob,
     /// What the program says of its configuration: `[name][writer]`.
     config: BTreeMap<String, BTreeMap<String, String>>,
     /// What the program has said of its configuration since the last step: it belongs to the run that begins next.
@@ -66,7 +66,7 @@ impl<'s> Log<'s> {
             program,
             given: given_ranks(source)?.map_or(0, u64::from),
             runs: Runs::apart(),
-            job: Job::default(),
+            job: LoggedJob::default(),
             config: BTreeMap::new(),
             announced: Vec::new(),
             configs: Vec::new(),
@@ -164,7 +164,7 @@ impl<'s> Log<'s> {
     /// Forgets what the program said of itself.
     fn forget(&mut self) {
         self.config.clear();
-        self.job = Job::default();
+        self.job = LoggedJob::default();
         self.used = false;
     }
 
@@ -210,10 +210,10 @@ impl<'s> Log<'s> {
     ///
     /// # Errors
     /// When what the line holds cannot be right.
-    pub(super) fn fault(&mut self, line: usize, fault: Fault) -> Result<(), Error> {
+    pub(super) fn fault(&mut self, line: usize, fault: TextFault) -> Result<(), Error> {
         match fault {
-            Fault::Cut(why) => self.leave_out(line, why),
-            Fault::Wrong(why) => return Err(self.source.error(line, why)),
+            TextFault::Cut(why) => self.leave_out(line, why),
+            TextFault::Wrong(why) => return Err(self.source.error(line, why)),
         }
         Ok(())
     }
@@ -227,7 +227,13 @@ impl<'s> Log<'s> {
     ///
     /// # Errors
     /// As [`Log::step`] and [`Log::fault`].
-    pub(super) fn take(&mut self, line: usize, text: &str, at: usize, read: Result<Step, Fault>) -> Result<(), Error> {
+    pub(super) fn take(
+        &mut self,
+        line: usize,
+        text: &str,
+        at: usize,
+        read: Result<LoggedStep, TextFault>,
+    ) -> Result<(), Error> {
         match read {
             Ok(step) => self.step(Logged { line, writer: text::writer(&text[..at]), time: text::time(text), step }),
             Err(fault) => self.fault(line, fault),
@@ -280,8 +286,10 @@ impl<'s> Log<'s> {
     fn check(&self, logged: &Logged) -> Result<(), Error> {
         let wrong = |what: String| Err(self.source.error(logged.line, what));
         match logged.step {
-            Step { mfu: Some(mfu), .. } if mfu > 1.0 => wrong(format!("an MFU of {}% is not a share", mfu * 100.0)),
-            Step { reserved_bytes: Some(bytes), .. } if bytes > MOST_BYTES => {
+            LoggedStep { mfu: Some(mfu), .. } if mfu > 1.0 => {
+                wrong(format!("an MFU of {}% is not a share", mfu * 100.0))
+            }
+            LoggedStep { reserved_bytes: Some(bytes), .. } if bytes > MOST_BYTES => {
                 wrong(format!("{} GiB of memory is more than a device has", bytes / f64::from(1 << 30)))
             }
             _ => Ok(()),
@@ -324,7 +332,7 @@ impl<'s> Log<'s> {
         let Some(ranks) = known.into_iter().find(|ranks| *ranks > 0) else {
             return Err(no_ranks(self.source, first));
         };
-        let job = Job { program: self.program.name, ranks, ..self.job.clone() };
+        let job = LoggedJob { program: self.program.name, ranks, ..self.job.clone() };
         let lines: Vec<_> = steps.iter().map(|logged| (logged.line, logged.time)).collect();
         match (self.program.time)(&job, steps, results) {
             Ok(Timed { steps, has_start }) => {

@@ -3,7 +3,7 @@
 use jiff::civil::DateTime;
 
 use super::nccl;
-use super::training_log::{Job, Step};
+use super::training_log::{LoggedJob, LoggedStep};
 use crate::Results;
 
 /// More memory than any device has, in bytes.
@@ -18,13 +18,13 @@ pub(super) struct Program {
     /// What a time is.
     pub(super) statistic: &'static str,
     /// The steps of a run with their times, or why the log does not tell these.
-    pub(super) time: fn(&Job, Vec<Logged>, &mut Results) -> Result<Timed, String>,
+    pub(super) time: fn(&LoggedJob, Vec<Logged>, &mut Results) -> Result<Timed, String>,
 }
 
 /// Steps of a run.
 #[derive(Debug)]
 pub(super) struct Timed {
-    pub(super) steps: Vec<Step>,
+    pub(super) steps: Vec<LoggedStep>,
     /// Whether the first line has the start of the program, so that it does not count.
     pub(super) has_start: bool,
 }
@@ -37,7 +37,7 @@ pub(super) struct Logged {
     pub(super) writer: String,
     /// When it was written.
     pub(super) time: Option<DateTime>,
-    pub(super) step: Step,
+    pub(super) step: LoggedStep,
 }
 
 /// The step numbers of one writer in the run so far.
@@ -66,9 +66,9 @@ pub(super) fn is_mixed(known: Written, number: u64, nothing_between: bool) -> bo
 
 /// What shows that the lines of two programs, whose steps rise together, stand among each other; with its line. Each rule needs
 /// as many lines as a single program would hardly print by chance.
-pub(super) fn are_two(lines: &[(usize, Option<DateTime>)], steps: &[Step]) -> Option<(usize, String)> {
+pub(super) fn are_two(lines: &[(usize, Option<DateTime>)], steps: &[LoggedStep]) -> Option<(usize, String)> {
     const FEWEST: usize = 6;
-    let alternates = |name: &str, of: fn(&Step) -> Option<f64>| {
+    let alternates = |name: &str, of: fn(&LoggedStep) -> Option<f64>| {
         let values: Vec<f64> = steps.iter().filter_map(of).collect();
         let is_whole = values.len() == steps.len() && values.len() >= FEWEST;
         let apart = values.windows(2).map(|pair| (pair[1] - pair[0]).abs()).reduce(f64::min).filter(|_| is_whole)?;
@@ -81,8 +81,8 @@ pub(super) fn are_two(lines: &[(usize, Option<DateTime>)], steps: &[Step]) -> Op
 }
 
 /// Lines that follow sooner than the steps between them take, for a third of all lines and at least three.
-fn too_soon(lines: &[(usize, Option<DateTime>)], steps: &[Step]) -> Option<(usize, String)> {
-    let is_early = |(lines, steps): (&[(usize, Option<DateTime>)], &[Step])| {
+fn too_soon(lines: &[(usize, Option<DateTime>)], steps: &[LoggedStep]) -> Option<(usize, String)> {
+    let is_early = |(lines, steps): (&[(usize, Option<DateTime>)], &[LoggedStep])| {
         let seconds = lines[1].1?.duration_since(lines[0].1?).as_secs_f64();
         let needed = steps[1].time_s * steps[1].number.checked_sub(steps[0].number)? as f64;
         // Clocks may have whole seconds.
@@ -108,7 +108,7 @@ impl Logged {
     /// What another rank says of the same step: the slowest rank counts, and the one with the most memory.
     pub(super) fn merge(&mut self, other: Self) {
         let most = [self.step.reserved_bytes, other.step.reserved_bytes].into_iter().flatten().reduce(f64::max);
-        let rate = |step: &Step| step.tokens_per_s_per_rank.or(step.samples_per_s).unwrap_or(f64::INFINITY);
+        let rate = |step: &LoggedStep| step.tokens_per_s_per_rank.or(step.samples_per_s).unwrap_or(f64::INFINITY);
         if other.step.time_s > self.step.time_s || rate(&other.step) < rate(&self.step) {
             *self = other;
         }
@@ -117,12 +117,12 @@ impl Logged {
 }
 
 /// Steps with the time between their line and the one before, over the steps between. The first line has none.
-pub(super) fn between_lines(lines: &[Logged], results: &mut Results) -> Vec<Step> {
+pub(super) fn between_lines(lines: &[Logged], results: &mut Results) -> Vec<LoggedStep> {
     let mut found = Vec::new();
     for pair in lines.windows(2) {
         let [before, after] = pair else { continue };
         match between(before, after) {
-            Some(time_s) => found.push(Step { time_s, ..after.step }),
+            Some(time_s) => found.push(LoggedStep { time_s, ..after.step }),
             None => results.omit(after.line, "neither batch and rate nor the times of lines tell how long a step took"),
         }
     }

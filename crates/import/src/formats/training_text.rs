@@ -9,7 +9,7 @@ use crate::numbers::NotANumber;
 
 /// Why a line of a log is not read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Fault {
+pub(super) enum TextFault {
     /// The line ends before its format ends: it is left out.
     Cut(String),
     /// What it holds cannot be right: the file is refused.
@@ -17,8 +17,8 @@ pub(super) enum Fault {
 }
 
 /// A line that ends within a number, or before its last field.
-pub(super) fn cut() -> Fault {
-    Fault::Cut("the line is cut: it ends before the last field that its program prints".to_owned())
+pub(super) fn cut() -> TextFault {
+    TextFault::Cut("the line is cut: it ends before the last field that its program prints".to_owned())
 }
 
 /// Reads a word as a number: `numbers::plain` or `numbers::grouped`.
@@ -29,7 +29,11 @@ pub(super) type ReadNumber = fn(&str) -> Result<f64, NotANumber>;
 ///
 /// # Errors
 /// When the number runs to the end of the line, so that it may be cut, or is not a number.
-pub(super) fn number_and_rest<'t>(text: &'t str, key: &str, read: ReadNumber) -> Result<Option<(f64, &'t str)>, Fault> {
+pub(super) fn number_and_rest<'t>(
+    text: &'t str,
+    key: &str,
+    read: ReadNumber,
+) -> Result<Option<(f64, &'t str)>, TextFault> {
     let Some((_, rest)) = text.split_once(key) else { return Ok(None) };
     let rest = rest.trim_start();
     let is_part = |letter: char| letter.is_ascii_digit() || "+-.,eE".contains(letter);
@@ -43,7 +47,7 @@ pub(super) fn number_and_rest<'t>(text: &'t str, key: &str, read: ReadNumber) ->
     let word = rest[..end].trim_end_matches([',', '.']);
     let value = read(word).map_err(|why| {
         let key = key.trim().trim_end_matches(':');
-        Fault::Wrong(format!(
+        TextFault::Wrong(format!(
             "expected a number behind `{key}`, {}",
             why.found(if word.is_empty() { rest } else { word })
         ))
@@ -55,7 +59,7 @@ pub(super) fn number_and_rest<'t>(text: &'t str, key: &str, read: ReadNumber) ->
 ///
 /// # Errors
 /// As [`number_and_rest`].
-pub(super) fn number(text: &str, key: &str, read: ReadNumber) -> Result<Option<f64>, Fault> {
+pub(super) fn number(text: &str, key: &str, read: ReadNumber) -> Result<Option<f64>, TextFault> {
     Ok(number_and_rest(text, key, read)?.map(|(value, _)| value))
 }
 
@@ -63,7 +67,7 @@ pub(super) fn number(text: &str, key: &str, read: ReadNumber) -> Result<Option<f
 ///
 /// # Errors
 /// As [`number_and_rest`].
-pub(super) fn whole(text: &str, key: &str) -> Result<Option<u64>, Fault> {
+pub(super) fn whole(text: &str, key: &str) -> Result<Option<u64>, TextFault> {
     Ok(number(text, key, crate::numbers::plain)?.and_then(as_whole))
 }
 
@@ -249,7 +253,7 @@ mod tests {
             (value("x:", plain), whole(line, "step:"), whole(line, "mfu:")),
             (Ok(None), Ok(Some(100)), Ok(None))
         );
-        assert!(matches!(number("a: 1,5 |", "a:", plain), Err(Fault::Wrong(why)) if why.contains("`1,5`")));
+        assert!(matches!(number("a: 1,5 |", "a:", plain), Err(TextFault::Wrong(why)) if why.contains("`1,5`")));
         assert_eq!((number("a: 1", "a:", plain), number("a: 1,", "a:", plain)), (Err(cut()), Err(cut())));
         assert_eq!(number("sequence length 2048, total", "sequence length", plain), Ok(Some(2048.0)));
     }

@@ -39,7 +39,7 @@ impl Format for TransferBench {
     }
 
     fn read(&self, source: &Source) -> Result<Content, Error> {
-        let mut reader = Reader {
+        let mut reader = TransferbenchReader {
             source,
             command: String::new(),
             results: Runs::default(),
@@ -59,7 +59,7 @@ impl Format for TransferBench {
 const VERSION: &str = "TransferBench v";
 
 /// A test that is being read.
-struct Test {
+struct TransferTest {
     number: u64,
     transfers: Vec<Transfer>,
 }
@@ -71,18 +71,18 @@ struct Transfer {
     values: Result<(f64, f64, u64, String), String>,
 }
 
-struct Reader<'s> {
+struct TransferbenchReader<'s> {
     source: &'s Source,
     command: String,
     results: Runs,
     /// Lines behind the last test: of the program, or of what stands between two runs.
     pending: Vec<(usize, String)>,
-    test: Option<Test>,
+    test: Option<TransferTest>,
     /// The number of the last test.
     last: Option<u64>,
 }
 
-impl Reader<'_> {
+impl TransferbenchReader<'_> {
     fn line(&mut self, line: Line<'_>) -> Result<(), Error> {
         let text = line.text.trim();
         if let Some(version) = text.strip_prefix(VERSION) {
@@ -101,7 +101,7 @@ impl Reader<'_> {
             }
             self.pending.clear();
             self.last = Some(test);
-            self.test = Some(Test { number: test, transfers: Vec::new() });
+            self.test = Some(TransferTest { number: test, transfers: Vec::new() });
         } else if let Some((at, rest)) = transfer(text) {
             let Some(test) = self.test.as_mut() else { return Ok(()) };
             if at < test.transfers.len() {

@@ -6,12 +6,12 @@ use super::nccl::plain;
 use crate::Source;
 
 /// Major and minor.
-type Version = (u32, u32);
+type TwoNumbers = (u32, u32);
 
 /// A tool, and its versions with tables that were seen: ranges, both ends included.
 pub(super) struct KnownVersions {
     pub(super) tool: &'static str,
-    pub(super) ranges: &'static [(Version, Version)],
+    pub(super) ranges: &'static [(TwoNumbers, TwoNumbers)],
 }
 
 /// nccl-tests, and rccl-tests, which follows it.
@@ -30,7 +30,7 @@ impl KnownVersions {
         if found.is_some_and(|found| self.ranges.iter().any(|(first, last)| *first <= found && found <= *last)) {
             return None;
         }
-        let shown = |(major, minor): Version| format!("{major}.{minor}");
+        let shown = |(major, minor): TwoNumbers| format!("{major}.{minor}");
         let ranges: Vec<String> =
             self.ranges.iter().map(|(first, last)| format!("{} to {}", shown(*first), shown(*last))).collect();
         Some(format!(
@@ -43,7 +43,7 @@ impl KnownVersions {
 }
 
 /// `2.19.4`, `v7.3`, `2.17.9-develop:2596ca5f71`, `2019`.
-fn parsed(version: &str) -> Option<Version> {
+fn parsed(version: &str) -> Option<TwoNumbers> {
     let mut parts = version.trim_start_matches(['v', 'V']).split('.');
     let digits = |part: &str| {
         let end = part.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(part.len());

@@ -7,7 +7,7 @@ use std::ffi::OsString;
 
 use terms::{Collective, Dtype, Error, Named, Reduce, normalize};
 
-use options::{Given, Meaning, Theirs, given, is_attached};
+use options::{GivenOption, Meaning, Theirs, given, is_attached};
 
 /// The hidden option that carries the note on how options were read.
 pub const READ_AS: &str = "read-as";
@@ -26,7 +26,7 @@ pub(super) fn rewritten(arguments: Vec<OsString>) -> Result<Vec<OsString>, Error
     let mut line = Line { kept: words[..2].iter().map(|word| (*word).to_owned()).collect(), ..Line::default() };
     let mut rest = words[2..].iter().copied().peekable();
     while let Some(word) = rest.next() {
-        let Some(Given { name, option, value }) = given(word) else {
+        let Some(GivenOption { name, option, value }) = given(word) else {
             line.kept.push(word.to_owned());
             continue;
         };

@@ -66,7 +66,7 @@ impl Header {
 
 /// One event; reused for all events of a file.
 #[derive(Default)]
-pub(super) struct Event {
+pub(super) struct TraceEvent {
     /// `X` is a span.
     pub(super) phase: u8,
     /// Category of the event.
@@ -85,7 +85,7 @@ pub(super) struct Event {
     arguments: Vec<(&'static str, Range<usize>)>,
 }
 
-impl Event {
+impl TraceEvent {
     /// Name of the event as a text.
     pub(super) fn name(&self) -> Cow<'_, str> {
         String::from_utf8_lossy(&self.name)
@@ -187,7 +187,11 @@ pub(super) fn nanoseconds(microseconds: &[u8]) -> Option<i64> {
 ///
 /// The input is read to its end also where the JSON ends or is wrong before: only there a packed file shows whether what was
 /// read is what was written.
-pub(super) fn scan(input: impl Read, header: &mut Header, each: Option<&mut dyn FnMut(&Event)>) -> Result<(), Stop> {
+pub(super) fn scan(
+    input: impl Read,
+    header: &mut Header,
+    each: Option<&mut dyn FnMut(&TraceEvent)>,
+) -> Result<(), Stop> {
     let mut scanner = Scanner::new(input);
     match object(&mut scanner, header, each) {
         Ok(()) => scanner.drain(),
@@ -202,7 +206,7 @@ pub(super) fn scan(input: impl Read, header: &mut Header, each: Option<&mut dyn 
 fn object<R: Read>(
     scanner: &mut Scanner<R>,
     header: &mut Header,
-    mut each: Option<&mut dyn FnMut(&Event)>,
+    mut each: Option<&mut dyn FnMut(&TraceEvent)>,
 ) -> Result<(), Stop> {
     let (mut key, mut first) = (Vec::new(), true);
     scanner.byte_order_mark()?;
@@ -227,8 +231,8 @@ fn object<R: Read>(
     Ok(())
 }
 
-fn events<R: Read>(scanner: &mut Scanner<R>, each: &mut dyn FnMut(&Event)) -> Result<(), Stop> {
-    let (mut event, mut scratch, mut first) = (Event::default(), Vec::new(), true);
+fn events<R: Read>(scanner: &mut Scanner<R>, each: &mut dyn FnMut(&TraceEvent)) -> Result<(), Stop> {
+    let (mut event, mut scratch, mut first) = (TraceEvent::default(), Vec::new(), true);
     scanner.enter(b'[', "a list of events")?;
     while scanner.item(&mut first)? {
         if scanner.peek()? == b'{' {
@@ -271,7 +275,7 @@ mod tests {
         let text = r#"{"schemaVersion": 1, "traceEvents": [{"ph": "X", "name": "a", "args": {"Seq": 4, "x": [1]}}, 7],
             "distributedInfo": {"rank": 3}}"#;
         let (mut header, mut seen) = (Header::default(), Vec::new());
-        let mut each = |event: &Event| seen.push((event.name().into_owned(), event.number::<u64>("Seq")));
+        let mut each = |event: &TraceEvent| seen.push((event.name().into_owned(), event.number::<u64>("Seq")));
         scan(text.as_bytes(), &mut header, Some(&mut each)).unwrap();
         assert_eq!(seen, [("a".to_owned(), Some(4))]);
         assert_eq!(header.value("distributedInfo").unwrap()["rank"], 3);

@@ -15,11 +15,11 @@ pub struct TraceFormat {
     /// The program that writes it, and how.
     pub doc: &'static str,
     pub(super) recognises: fn(&Input) -> bool,
-    pub(super) read: fn(&Input) -> Result<Part, Error>,
+    pub(super) read: fn(&Input) -> Result<TraceContent, Error>,
 }
 
 /// What one file holds.
-pub(super) enum Part {
+pub(super) enum TraceContent {
     Spans(Box<Spans>),
     Flight(Box<Dump>),
     Hang(Box<HangFile>),

@@ -9,7 +9,7 @@ use terms::Error;
 use trace::timeline::{RankTimeline, Timeline};
 
 use super::input::Input;
-use super::{Part, Spans, TraceFormat, words};
+use super::{Spans, TraceContent, TraceFormat, words};
 use crate::counted::counted;
 
 /// The longest line that is read.
@@ -68,7 +68,7 @@ pub struct InspectorCall {
     pub times_ns: Option<(i64, i64)>,
 }
 
-fn read(input: &Input) -> Result<Part, Error> {
+fn read(input: &Input) -> Result<TraceContent, Error> {
     let mut report = InspectorReport::default();
     let mut lines = BufReader::with_capacity(64 << 10, input.reader()?);
     let (mut line, mut number, mut odd, mut last_is_cut) = (Vec::new(), 0_u64, Vec::new(), false);
@@ -117,7 +117,7 @@ fn read(input: &Input) -> Result<Part, Error> {
         ));
     }
     gaps(input, &mut report);
-    Ok(Part::Calls(Box::new(report)))
+    Ok(TraceContent::Calls(Box::new(report)))
 }
 
 fn version(input: &Input, number: u64, value: &Value) -> Result<(), Error> {

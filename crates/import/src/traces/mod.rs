@@ -23,7 +23,7 @@ use terms::Error;
 use trace::timeline::Timeline;
 
 pub use flight::{
-    Difference, Finding, FlightEntry, FlightRank, FlightReport, Frame, HangNote, LiveRank, Missing, Problem, Waiting,
+    Difference, FlightEntry, FlightRank, FlightReport, Frame, HangCause, HangNote, LiveRank, Missing, Problem, Waiting,
     join_flight, live,
 };
 pub use format::TraceFormat;
@@ -34,7 +34,7 @@ pub use words::UNKNOWN_GROUP;
 pub(crate) use words::element_bytes;
 
 use flight::HangFile;
-use format::{Part, Spans};
+use format::{Spans, TraceContent};
 use input::Input;
 use rank_names::natural_order;
 
@@ -103,17 +103,17 @@ pub fn read_timeline(files: &[PathBuf]) -> Result<Traces, Error> {
             continue;
         };
         match (format.read)(&input)? {
-            Part::Spans(part) => spans.push((path.clone(), *part)),
-            Part::Flight(dump) if is_of_hang(&path) => of_hang.push((path.clone(), *dump)),
-            Part::Flight(dump) => dumps.push((path.clone(), *dump)),
-            Part::Hang(file) => {
+            TraceContent::Spans(part) => spans.push((path.clone(), *part)),
+            TraceContent::Flight(dump) if is_of_hang(&path) => of_hang.push((path.clone(), *dump)),
+            TraceContent::Flight(dump) => dumps.push((path.clone(), *dump)),
+            TraceContent::Hang(file) => {
                 let HangFile { note, dump, notes } = *file;
                 traces.hang_notes.extend(note);
                 traces.notes.extend(notes);
                 of_hang.extend(dump.map(|dump| (path.clone(), dump)));
             }
-            Part::Ras(report) => traces.ras.push(*report),
-            Part::Calls(report) => traces.inspector.get_or_insert_default().add(*report),
+            TraceContent::Ras(report) => traces.ras.push(*report),
+            TraceContent::Calls(report) => traces.inspector.get_or_insert_default().add(*report),
         }
         traces.files.push((path, format.name));
     }

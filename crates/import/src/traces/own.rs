@@ -6,10 +6,10 @@ use serde_json::Value;
 use terms::Error;
 use trace::timeline::{CollectiveCall, Kind, NO_CALL, RankTimeline, Recording, Span, Timeline, synchronises};
 
-use super::events::{Event, Header, nanoseconds, scan};
+use super::events::{Header, TraceEvent, nanoseconds, scan};
 use super::input::Input;
 use super::scan::Stop;
-use super::{Part, Spans, TraceFormat};
+use super::{Spans, TraceContent, TraceFormat};
 use crate::counted::counted;
 
 /// The version that is read.
@@ -34,7 +34,7 @@ fn recognises(input: &Input) -> bool {
     header.value("otherData").is_some_and(|other| other.get("rankmark_trace").is_some())
 }
 
-fn read(input: &Input) -> Result<Part, Error> {
+fn read(input: &Input) -> Result<TraceContent, Error> {
     let (mut header, mut read) = (Header::default(), Read::default());
     let scanned = scan(input.reader()?, &mut header, Some(&mut |event| read.event(event)));
     if let Err(stop @ Stop::Unreadable { .. }) = &scanned {
@@ -72,7 +72,7 @@ fn read(input: &Input) -> Result<Part, Error> {
                 recording: recording(&other),
                 groups: Vec::new(),
             };
-            Part::Spans(Box::new(Spans { timeline, rank: None, is_numbered: true, is_calendar: false }))
+            TraceContent::Spans(Box::new(Spans { timeline, rank: None, is_numbered: true, is_calendar: false }))
         })
         .ok_or_else(|| Error::new(format!("{}: a time is out of range", input.name())))
 }
@@ -96,7 +96,7 @@ struct Read {
 }
 
 impl Read {
-    fn event(&mut self, event: &Event) {
+    fn event(&mut self, event: &TraceEvent) {
         let rank = std::str::from_utf8(&event.process).ok().and_then(|rank| rank.parse().ok());
         if let (b'M', Some(rank), b"process_name") = (event.phase, rank, event.name.as_slice()) {
             // A rank without spans is one, too.
@@ -129,7 +129,7 @@ impl Read {
         Some(self.ranks.entry(rank).or_insert_with(|| RankTimeline { rank, ..RankTimeline::default() }))
     }
 
-    fn span(&mut self, event: &Event) -> Option<(Span, Option<CollectiveCall>)> {
+    fn span(&mut self, event: &TraceEvent) -> Option<(Span, Option<CollectiveCall>)> {
         let kind = Kind::from_name(std::str::from_utf8(&event.category).ok()?)?;
         let begin_ns = event.begin_ns?;
         let end_ns = begin_ns.checked_add(event.duration_ns.filter(|duration| *duration >= 0)?)?;

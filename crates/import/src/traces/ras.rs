@@ -7,7 +7,7 @@ use serde::Deserialize;
 use terms::Error;
 
 use super::flight::json;
-use super::format::Part;
+use super::format::TraceContent;
 use super::{TraceFormat, words};
 
 /// The largest answer that is read. A rank has 600 bytes in each of its communicators.
@@ -26,7 +26,7 @@ pub(super) const RAS: TraceFormat = TraceFormat {
     },
     read: |input| {
         let named = |error: Error| Error { what: format!("{}: {}", input.name(), error.what), ..error };
-        Ok(Part::Ras(Box::new(read_ras(&input.bytes(LARGEST)?).map_err(named)?)))
+        Ok(TraceContent::Ras(Box::new(read_ras(&input.bytes(LARGEST)?).map_err(named)?)))
     },
 };
 
@@ -96,7 +96,7 @@ pub struct RasRank {
 }
 
 #[derive(Deserialize)]
-struct Answer {
+struct RasAnswer {
     nccl_version: String,
     communicators: Vec<Communicator>,
 }
@@ -107,27 +107,27 @@ struct Communicator {
     #[serde(default)]
     size: u32,
     #[serde(default)]
-    ranks: Vec<Member>,
+    ranks: Vec<RasMember>,
     #[serde(default)]
-    missing_ranks: Vec<Member>,
+    missing_ranks: Vec<RasMember>,
 }
 
 #[derive(Deserialize)]
-struct Member {
+struct RasMember {
     rank: u32,
     #[serde(default)]
     host: String,
     #[serde(default)]
     pid: i64,
     #[serde(default)]
-    status: Status,
+    status: RasStatus,
     #[serde(default)]
     collective_counts: BTreeMap<String, u64>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Status {
+struct RasStatus {
     init_state: i64,
     async_error: i64,
     abort_flag: bool,
@@ -143,7 +143,7 @@ pub fn read_ras(bytes: &[u8]) -> Result<RasReport, Error> {
     let wrong = |cause: String| Error::new("this is not an answer of NCCL's RAS as JSON").cause(cause);
     let value = json(bytes).or_else(|error| json(&repaired(bytes)).map_err(|_| error));
     let value = value.map_err(|error| wrong(error.cause.unwrap_or(error.what)))?;
-    let answer: Answer = serde_json::from_value(value).map_err(|error| wrong(error.to_string()))?;
+    let answer: RasAnswer = serde_json::from_value(value).map_err(|error| wrong(error.to_string()))?;
     let largest = answer.communicators.iter().map(|one| one.size).max().unwrap_or(0);
     let of = |one: &Communicator| one.ranks.len() + one.missing_ranks.len();
     let calls = answer.communicators.iter().flat_map(|one| &one.ranks).flat_map(|rank| rank.collective_counts.values());
@@ -169,7 +169,7 @@ fn repaired(bytes: &[u8]) -> Vec<u8> {
 }
 
 fn findings(one: &Communicator, largest: u32) -> Vec<RasFinding> {
-    let finding = |problem: RasProblem, ranks: Vec<&Member>, ahead: Vec<u32>| RasFinding {
+    let finding = |problem: RasProblem, ranks: Vec<&RasMember>, ahead: Vec<u32>| RasFinding {
         communicator: one.hash.clone(),
         is_largest: one.size == largest,
         problem,
@@ -177,17 +177,17 @@ fn findings(one: &Communicator, largest: u32) -> Vec<RasFinding> {
         ahead,
     };
     let mut found = Vec::new();
-    let absence = |status: &Status| match status {
-        Status { considered_dead: true, .. } => RasProblem::Dead,
-        Status { unresponsive: true, .. } => RasProblem::Unresponsive,
-        Status { .. } => RasProblem::Missing,
+    let absence = |status: &RasStatus| match status {
+        RasStatus { considered_dead: true, .. } => RasProblem::Dead,
+        RasStatus { unresponsive: true, .. } => RasProblem::Unresponsive,
+        RasStatus { .. } => RasProblem::Missing,
     };
     for problem in [RasProblem::Dead, RasProblem::Unresponsive, RasProblem::Missing] {
-        let ranks: Vec<&Member> =
+        let ranks: Vec<&RasMember> =
             one.missing_ranks.iter().filter(|member| absence(&member.status) == problem).collect();
         found.extend((!ranks.is_empty()).then(|| finding(problem, ranks, Vec::new())));
     }
-    let mut odd: Vec<(RasProblem, Vec<&Member>)> = Vec::new();
+    let mut odd: Vec<(RasProblem, Vec<&RasMember>)> = Vec::new();
     for member in &one.ranks {
         let Some(problem) = problem(&member.status) else { continue };
         match odd.iter_mut().find(|(known, _)| *known == problem) {
@@ -200,9 +200,9 @@ fn findings(one: &Communicator, largest: u32) -> Vec<RasFinding> {
     operations.sort();
     operations.dedup();
     for name in operations {
-        let count = |member: &Member| member.collective_counts.get(name).copied().unwrap_or(0);
+        let count = |member: &RasMember| member.collective_counts.get(name).copied().unwrap_or(0);
         let most = one.ranks.iter().map(count).max().unwrap_or(0);
-        let mut behind: BTreeMap<u64, Vec<&Member>> = BTreeMap::new();
+        let mut behind: BTreeMap<u64, Vec<&RasMember>> = BTreeMap::new();
         for member in one.ranks.iter().filter(|member| count(member) < most) {
             behind.entry(count(member)).or_default().push(member);
         }
@@ -216,17 +216,19 @@ fn findings(one: &Communicator, largest: u32) -> Vec<RasFinding> {
     found
 }
 
-fn problem(status: &Status) -> Option<RasProblem> {
+fn problem(status: &RasStatus) -> Option<RasProblem> {
     match status {
-        Status { abort_flag: true, .. } => Some(RasProblem::Aborting),
-        Status { init_state: IN_PROGRESS, .. } => Some(RasProblem::Joining),
-        Status { init_state, .. } if *init_state != 0 => Some(RasProblem::Error(*init_state)),
-        Status { async_error, .. } if ![0, IN_PROGRESS].contains(async_error) => Some(RasProblem::Error(*async_error)),
-        Status { .. } => None,
+        RasStatus { abort_flag: true, .. } => Some(RasProblem::Aborting),
+        RasStatus { init_state: IN_PROGRESS, .. } => Some(RasProblem::Joining),
+        RasStatus { init_state, .. } if *init_state != 0 => Some(RasProblem::Error(*init_state)),
+        RasStatus { async_error, .. } if ![0, IN_PROGRESS].contains(async_error) => {
+            Some(RasProblem::Error(*async_error))
+        }
+        RasStatus { .. } => None,
     }
 }
 
-fn rank(member: &Member) -> RasRank {
+fn rank(member: &RasMember) -> RasRank {
     RasRank { rank: member.rank, host: member.host.clone(), pid: member.pid.try_into().ok().filter(|pid| *pid > 0) }
 }
 

@@ -3,7 +3,7 @@
 use terms::Error;
 
 use super::input::Input;
-use super::{Part, TraceFormat};
+use super::{TraceContent, TraceFormat};
 
 #[cfg(feature = "nsys")]
 mod nsys;
@@ -19,16 +19,16 @@ pub(super) const NSYS: TraceFormat = TraceFormat {
 };
 
 #[cfg(feature = "nsys")]
-fn read(input: &Input) -> Result<Part, Error> {
+fn read(input: &Input) -> Result<TraceContent, Error> {
     if input.is_gzip() {
         return Err(Error::new(format!("{} is a packed SQLite file", input.name())).hint("unpack it with gunzip"));
     }
     let named = |error: Error| Error { what: format!("{}: {}", input.name(), error.what), ..error };
-    nsys::read(input.path()).map(|spans| Part::Spans(Box::new(spans))).map_err(named)
+    nsys::read(input.path()).map(|spans| TraceContent::Spans(Box::new(spans))).map_err(named)
 }
 
 #[cfg(not(feature = "nsys"))]
-fn read(input: &Input) -> Result<Part, Error> {
+fn read(input: &Input) -> Result<TraceContent, Error> {
     Err(Error::new(format!("{} cannot be read", input.name()))
         .cause("this program was built without the reader of SQLite files (`--no-default-features`)")
         .hint("`cargo install --path crates/rankmark --locked` builds one that has it, and wheels have it"))

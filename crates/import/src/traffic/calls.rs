@@ -13,7 +13,7 @@ const INSPECTOR: &str = "NCCL Inspector";
 
 /// What a trace says of the size of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Size {
+pub(super) enum CallBytes {
     /// S of the operation.
     Whole(u64),
     /// The block of one rank, where S is that of all ranks.
@@ -34,19 +34,19 @@ pub(super) enum Place {
 }
 
 /// A communicator: its name, and its ranks where they are listed.
-pub(super) type Group<'t> = (&'t str, Option<&'t [u32]>);
+pub(super) type CallGroup<'t> = (&'t str, Option<&'t [u32]>);
 
 /// One call of one rank.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Call<'t> {
+pub(super) struct RankCall<'t> {
     pub(super) rank: u32,
     pub(super) operation: &'t str,
-    pub(super) group: Group<'t>,
+    pub(super) group: CallGroup<'t>,
     /// A number that all ranks of one call have in common; None: their order decides.
     pub(super) sequence: Option<u64>,
     /// Ranks of the communicator, where they are known.
     pub(super) ranks: Option<u32>,
-    pub(super) size: Size,
+    pub(super) size: CallBytes,
     /// Whether the rank gives and takes different numbers of bytes.
     pub(super) is_uneven: bool,
     pub(super) dtype: Option<&'t str>,
@@ -63,7 +63,7 @@ pub(super) struct JobCalls<'t> {
     pub(super) world: u32,
     /// Ranks that the traces are of.
     pub(super) traced: usize,
-    pub(super) calls: Vec<Call<'t>>,
+    pub(super) calls: Vec<RankCall<'t>>,
     /// Steps by rank; empty where no rank marks steps.
     pub(super) steps: BTreeMap<u32, u64>,
     /// What the reader should know, one sentence each.
@@ -86,7 +86,7 @@ impl<'t> JobCalls<'t> {
         Ok(job)
     }
 
-    fn new(source: &'t str, calls: Vec<Call<'t>>, world: Option<u32>) -> Self {
+    fn new(source: &'t str, calls: Vec<RankCall<'t>>, world: Option<u32>) -> Self {
         let ranks: BTreeSet<u32> = calls.iter().map(|call| call.rank).collect();
         let largest = calls.iter().filter_map(|call| call.ranks).max();
         let traced = ranks.len();
@@ -159,7 +159,7 @@ fn of_timeline(timeline: &Timeline) -> JobCalls<'_> {
     let mut calls = Vec::new();
     let listed = Listed::new(&timeline.groups);
     for rank in &timeline.ranks {
-        let mut groups = Groups { listed: &listed, rank: rank.rank, known: HashMap::new() };
+        let mut groups = ListedGroups { listed: &listed, rank: rank.rank, known: HashMap::new() };
         let own = &steps[&rank.rank];
         let place = |begin: i64| match marks_steps {
             true => own.step_at(begin).map_or(Place::Outside, Place::Step),
@@ -187,17 +187,17 @@ fn of_span<'t>(
     timeline: &'t Timeline,
     rank: u32,
     (span, call): (&Span, &CollectiveCall),
-    group: Group<'t>,
+    group: CallGroup<'t>,
     place: Place,
-) -> Call<'t> {
+) -> RankCall<'t> {
     let operation = timeline.names.get(call.operation);
     let size = match (call.bytes, call.input_bytes) {
-        (Some(bytes), _) => Size::Whole(bytes),
-        (None, Some(input)) if matches!(operation, "all_gather" | "gather") => Size::Block(input),
-        _ => Size::Unknown,
+        (Some(bytes), _) => CallBytes::Whole(bytes),
+        (None, Some(input)) if matches!(operation, "all_gather" | "gather") => CallBytes::Block(input),
+        _ => CallBytes::Unknown,
     };
     let is_uneven = call.bytes.zip(call.input_bytes).is_some_and(|(bytes, input)| bytes != input);
-    Call {
+    RankCall {
         rank,
         operation,
         group,
@@ -213,14 +213,14 @@ fn of_span<'t>(
 }
 
 /// Which of the listed communicators a rank's calls are of. Different ones may have one name on different ranks.
-struct Groups<'l, 't> {
+struct ListedGroups<'l, 't> {
     listed: &'l Listed<'t>,
     rank: u32,
     known: HashMap<NameId, Option<&'t [u32]>>,
 }
 
-impl<'t> Groups<'_, 't> {
-    fn find(&mut self, id: NameId, name: &'t str) -> Group<'t> {
+impl<'t> ListedGroups<'_, 't> {
+    fn find(&mut self, id: NameId, name: &'t str) -> CallGroup<'t> {
         (name, *self.known.entry(id).or_insert_with(|| self.listed.members(name, self.rank)))
     }
 }
@@ -270,12 +270,12 @@ fn of_flight(flight: &FlightReport) -> JobCalls<'_> {
     job
 }
 
-fn of_entry<'t>(rank: u32, entry: &'t FlightEntry, group: Group<'t>, ranks: u32) -> Call<'t> {
+fn of_entry<'t>(rank: u32, entry: &'t FlightEntry, group: CallGroup<'t>, ranks: u32) -> RankCall<'t> {
     let (input, output) = (entry.input_bytes(), entry.output_bytes());
-    let block = |bytes: Option<u64>| bytes.map_or(Size::Unknown, Size::Block);
-    let whole = |bytes: Option<u64>| bytes.map_or(Size::Unknown, Size::Whole);
+    let block = |bytes: Option<u64>| bytes.map_or(CallBytes::Unknown, CallBytes::Block);
+    let whole = |bytes: Option<u64>| bytes.map_or(CallBytes::Unknown, CallBytes::Whole);
     let size = match entry.operation.as_str() {
-        "all_gather" => output.map_or(block(input), Size::Whole),
+        "all_gather" => output.map_or(block(input), CallBytes::Whole),
         "gather" => block(input),
         "scatter" => block(output),
         "all_to_all" | "all_to_allv" => whole(input.max(output)),
@@ -283,7 +283,7 @@ fn of_entry<'t>(rank: u32, entry: &'t FlightEntry, group: Group<'t>, ranks: u32)
     };
     // A word for both directions that the recorder uses for transfers between two ranks, too.
     let operation = if entry.is_p2p { "send_recv" } else { entry.operation.as_str() };
-    Call {
+    RankCall {
         rank,
         operation,
         group,
@@ -316,17 +316,17 @@ fn of_inspector(report: &InspectorReport) -> JobCalls<'_> {
     JobCalls { notes, ..JobCalls::new(INSPECTOR, calls, None) }
 }
 
-fn of_line(rank: u32, call: &InspectorCall) -> Call<'_> {
+fn of_line(rank: u32, call: &InspectorCall) -> RankCall<'_> {
     // NCCL counts elements of one rank's block where S counts those of all (NVIDIA/nccl, inspector.cc, bandwidths).
     let is_block =
         matches!(call.operation.as_str(), "all_gather" | "reduce_scatter" | "all_to_all" | "gather" | "scatter");
-    Call {
+    RankCall {
         rank,
         operation: if call.is_p2p { "send_recv" } else { call.operation.as_str() },
         group: (call.communicator.as_str(), None),
         sequence: (!call.is_p2p).then_some(call.sequence),
         ranks: Some(call.ranks),
-        size: if is_block { Size::Block(call.bytes) } else { Size::Whole(call.bytes) },
+        size: if is_block { CallBytes::Block(call.bytes) } else { CallBytes::Whole(call.bytes) },
         is_uneven: false,
         dtype: None,
         times: call.times_ns,

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use terms::{Collective, Dtype, Error, Named as _};
 
-use super::calls::{Call, Group, JobCalls, Place, Size, once};
+use super::calls::{CallBytes, CallGroup, JobCalls, Place, RankCall, once};
 use super::instances::Instances;
 use super::overlap::overlaps;
 use super::{JobTraffic, rule, text, word};
@@ -22,7 +22,7 @@ const MOST_NAMES: usize = 3;
 
 /// What makes a collective a case of its own.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) struct Shape {
+pub(super) struct CollectiveShape {
     pub(super) op: Collective,
     /// S; 0 of a barrier.
     pub(super) bytes: u64,
@@ -40,7 +40,7 @@ pub(super) struct Shape {
 /// A collective of the job.
 #[derive(Clone, Debug)]
 pub(super) struct Distinct {
-    pub(super) shape: Shape,
+    pub(super) shape: CollectiveShape,
     /// Calls of the rank that calls it most often, and the steps that they are of.
     pub(super) calls: u64,
     pub(super) steps: u64,
@@ -86,7 +86,7 @@ impl Distinct {
 }
 
 /// What was found.
-pub(super) struct Found {
+pub(super) struct FoundCalls {
     /// The one that takes most of a step first.
     pub(super) collectives: Vec<Distinct>,
     /// Why calls are left out, each reason once, and how many calls of all ranks.
@@ -109,11 +109,11 @@ struct Counted<'t> {
 ///
 /// # Errors
 /// When no call can be a case.
-pub(super) fn find(job: &JobCalls<'_>, given: &JobTraffic<'_>) -> Result<Found, Error> {
+pub(super) fn find(job: &JobCalls<'_>, given: &JobTraffic<'_>) -> Result<FoundCalls, Error> {
     let instances = Instances::of_calls(&job.calls);
     let overlapping = overlapping(&job.calls);
     let mut sorter = Sorter { job, given, rules: HashMap::new() };
-    let mut counted: HashMap<Shape, Counted<'_>> = HashMap::new();
+    let mut counted: HashMap<CollectiveShape, Counted<'_>> = HashMap::new();
     let mut left_out: BTreeMap<String, u64> = BTreeMap::new();
     for (at, call) in job.calls.iter().enumerate() {
         let instance = instances.of_call[at];
@@ -142,11 +142,11 @@ pub(super) fn find(job: &JobCalls<'_>, given: &JobTraffic<'_>) -> Result<Found, 
     if collectives.is_empty() {
         return Err(nothing(job, &left_out));
     }
-    Ok(Found { collectives, left_out })
+    Ok(FoundCalls { collectives, left_out })
 }
 
 /// Whether each call overlaps another of its rank, and how many run when it begins.
-fn overlapping(calls: &[Call<'_>]) -> Vec<(bool, u32)> {
+fn overlapping(calls: &[RankCall<'_>]) -> Vec<(bool, u32)> {
     let mut by_rank: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
     for (at, call) in calls.iter().enumerate() {
         by_rank.entry(call.rank).or_default().push(at);
@@ -163,12 +163,16 @@ fn overlapping(calls: &[Call<'_>]) -> Vec<(bool, u32)> {
 struct Sorter<'j, 't> {
     job: &'j JobCalls<'t>,
     given: &'j JobTraffic<'j>,
-    rules: HashMap<Group<'t>, Option<String>>,
+    rules: HashMap<CallGroup<'t>, Option<String>>,
 }
 
 impl<'t> Sorter<'_, 't> {
     /// The shape of a call, and whether its communicator is a part of the job by no rule; else why it is left out.
-    fn shape(&mut self, call: &Call<'t>, instance: &super::instances::Instance) -> Result<(Shape, bool), String> {
+    fn shape(
+        &mut self,
+        call: &RankCall<'t>,
+        instance: &super::instances::Instance,
+    ) -> Result<(CollectiveShape, bool), String> {
         let mut op = word::operation(call.operation)?;
         match call.place {
             Place::Outside => return Err("they are before the first step or after the last".to_owned()),
@@ -191,13 +195,13 @@ impl<'t> Sorter<'_, 't> {
             return Err(format!("their communicator has more than {MOST_RANKS} ranks, the most of a case"));
         }
         let (dtype, is_typed) = (element.dtype, element.is_known);
-        Ok((Shape { op, bytes, dtype, is_typed, ranks, groups, of_ranks }, lacks_rule))
+        Ok((CollectiveShape { op, bytes, dtype, is_typed, ranks, groups, of_ranks }, lacks_rule))
     }
 
     fn bytes(
         &self,
         op: Collective,
-        call: &Call<'_>,
+        call: &RankCall<'_>,
         instance: &super::instances::Instance,
         ranks: u32,
     ) -> Result<u64, String> {
@@ -206,10 +210,10 @@ impl<'t> Sorter<'_, 't> {
         }
         let bytes = match call.size {
             // Ranks give different numbers of bytes: the most counts.
-            Size::Whole(bytes) if op == Collective::AllToAllV => Some(instance.widest.unwrap_or(bytes)),
-            Size::Whole(bytes) => Some(bytes),
-            Size::Block(block) => block.checked_mul(u64::from(ranks)),
-            Size::Unknown => None,
+            CallBytes::Whole(bytes) if op == Collective::AllToAllV => Some(instance.widest.unwrap_or(bytes)),
+            CallBytes::Whole(bytes) => Some(bytes),
+            CallBytes::Block(block) => block.checked_mul(u64::from(ranks)),
+            CallBytes::Unknown => None,
         };
         match bytes {
             Some(0) => Err("they move nothing: their size is 0".to_owned()),
@@ -233,7 +237,7 @@ impl<'t> Sorter<'_, 't> {
     }
 
     /// Ranks and groups of a case, and whether it should have groups and no rule makes them.
-    fn ranks(&mut self, call: &Call<'t>, of_ranks: u32) -> (u32, Option<String>, bool) {
+    fn ranks(&mut self, call: &RankCall<'t>, of_ranks: u32) -> (u32, Option<String>, bool) {
         let world = self.job.world;
         match self.given.ranks {
             Some(wanted) if wanted != world => (of_ranks.min(wanted), None, false),
@@ -250,7 +254,7 @@ impl<'t> Sorter<'_, 't> {
 }
 
 impl Counted<'_> {
-    fn finish(mut self, shape: Shape, job: &JobCalls<'_>, instances: &Instances) -> Distinct {
+    fn finish(mut self, shape: CollectiveShape, job: &JobCalls<'_>, instances: &Instances) -> Distinct {
         let steps = |rank: &u32| job.steps.get(rank).copied().unwrap_or(1).max(1);
         let rate = |(rank, (calls, _)): (&u32, &(u64, u64))| *calls as f64 / steps(rank) as f64;
         let most = self.by_rank.iter().map(rate).fold(0.0, f64::max);

@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
-use super::calls::{Call, Group, Place, Size, tells_waits};
+use super::calls::{CallBytes, CallGroup, Place, RankCall, tells_waits};
 
 /// Communicator, operation, and either the sequence, or the step and the place in it.
-type Key<'t> = (Group<'t>, &'t str, Option<Place>, u64);
+type CallKey<'t> = (CallGroup<'t>, &'t str, Option<Place>, u64);
 
 /// One call of the job.
 #[derive(Clone, Copy, Debug)]
@@ -29,12 +29,12 @@ pub(super) struct Instances {
 
 impl Instances {
     /// Matches calls by communicator, operation and sequence; without a sequence, by their order within a step.
-    pub(super) fn of_calls(calls: &[Call<'_>]) -> Self {
+    pub(super) fn of_calls(calls: &[RankCall<'_>]) -> Self {
         let mut found = Self::default();
-        let mut known: HashMap<Key<'_>, usize> = HashMap::new();
-        let mut orders: HashMap<(u32, Group<'_>, &str, Place), u64> = HashMap::new();
+        let mut known: HashMap<CallKey<'_>, usize> = HashMap::new();
+        let mut orders: HashMap<(u32, CallGroup<'_>, &str, Place), u64> = HashMap::new();
         for call in calls {
-            let key: Key<'_> = match call.sequence {
+            let key: CallKey<'_> = match call.sequence {
                 Some(sequence) => (call.group, call.operation, None, sequence),
                 None => {
                     let order = orders.entry((call.rank, call.group, call.operation, call.place)).or_default();
@@ -54,12 +54,12 @@ impl Instances {
 }
 
 impl Instance {
-    fn add(&mut self, call: &Call<'_>) {
+    fn add(&mut self, call: &RankCall<'_>) {
         self.members += 1;
         if let Some(duration) = call.duration_ns.filter(|_| tells_waits(call.operation)) {
             self.shortest_ns = Some(self.shortest_ns.map_or(duration, |shortest| shortest.min(duration)));
         }
-        if let Size::Whole(bytes) = call.size {
+        if let CallBytes::Whole(bytes) = call.size {
             self.widest = self.widest.max(Some(bytes));
         }
         self.is_uneven |= call.is_uneven;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use terms::{Bytes, Collective, Named as _, Seconds};
 
 use super::calls::{JobCalls, once};
-use super::distinct::{Distinct, Found, Shape};
+use super::distinct::{CollectiveShape, Distinct, FoundCalls};
 use super::{JobTraffic, TrafficPlan};
 use crate::counted::counted;
 use crate::plan_text::{PlanText, quoted};
@@ -20,7 +20,7 @@ pub(super) fn alone(one: &Distinct) -> String {
 }
 
 /// The plan of all.
-pub(super) fn plan(job: &JobCalls<'_>, found: Found, given: &JobTraffic<'_>) -> TrafficPlan {
+pub(super) fn plan(job: &JobCalls<'_>, found: FoundCalls, given: &JobTraffic<'_>) -> TrafficPlan {
     let mut text = PlanText::new(given.name, job.source, stem(given.name));
     let has_steps = !job.steps.is_empty();
     text.line(
@@ -47,7 +47,7 @@ fn stem(name: &str) -> &str {
 
 /// A case as one line of YAML.
 fn case(one: &Distinct, has_steps: bool) -> String {
-    let Shape { op, bytes, dtype, ranks, groups, .. } = &one.shape;
+    let CollectiveShape { op, bytes, dtype, ranks, groups, .. } = &one.shape;
     let mut fields = vec![format!("benchmark: collective, op: {}", op.name())];
     if *op != Collective::Barrier {
         fields.push(format!("bytes: {bytes}, dtype: {}", dtype.name()));
@@ -105,7 +105,7 @@ fn read_as(text: &mut PlanText, job: &JobCalls<'_>, all: &[Distinct]) {
 
 /// `all_reduce 38.5 KiB, f32, 2 ranks: 1 call a step, 887 us, 1.2 ms with waiting`.
 fn line(one: &Distinct, of: &str) -> String {
-    let Shape { op, bytes, dtype, ranks, groups, .. } = &one.shape;
+    let CollectiveShape { op, bytes, dtype, ranks, groups, .. } = &one.shape;
     let size = match op {
         Collective::Barrier => String::new(),
         _ => format!(" {}, {}", Bytes(*bytes).short(), dtype.name()),
@@ -119,7 +119,7 @@ fn line(one: &Distinct, of: &str) -> String {
     format!("{}{size}, {ranks} ranks{groups}: {}{of}{times}", op.name(), number(one.per_step(), "call", "calls"))
 }
 
-fn warnings(text: &mut PlanText, job: &JobCalls<'_>, found: &Found) {
+fn warnings(text: &mut PlanText, job: &JobCalls<'_>, found: &FoundCalls) {
     let mut left: Vec<(&String, &u64)> = found.left_out.iter().collect();
     left.sort_by(|a, b| b.1.cmp(a.1).then(a.0.cmp(b.0)));
     for (why, calls) in left {

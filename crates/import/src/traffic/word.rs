@@ -20,17 +20,17 @@ pub(super) fn operation(word: &str) -> Result<Collective, String> {
 }
 
 /// The type of a case's elements, and whether the trace says it.
-pub(super) struct Element {
+pub(super) struct ElementType {
     pub(super) dtype: Dtype,
     pub(super) is_known: bool,
 }
 
 /// The element type of a case for a trace's word; else why there is none. What only moves is bytes, whatever they mean.
-pub(super) fn element(op: Collective, word: Option<&str>, bytes: u64) -> Result<Element, String> {
+pub(super) fn element(op: Collective, word: Option<&str>, bytes: u64) -> Result<ElementType, String> {
     let Some(word) = word else {
         // As in results without a type: reductions are f32, all else is bytes.
         let dtype = if op.reduces() && bytes.is_multiple_of(Dtype::F32.bytes()) { Dtype::F32 } else { Dtype::U8 };
-        return Ok(Element { dtype, is_known: !op.reduces() });
+        return Ok(ElementType { dtype, is_known: !op.reduces() });
     };
     let bare = word.trim().trim_start_matches("torch.").trim_start_matches("c10::").to_ascii_lowercase();
     let same = match bare.as_str() {
@@ -44,7 +44,7 @@ pub(super) fn element(op: Collective, word: Option<&str>, bytes: u64) -> Result<
         None if !op.reduces() && element_bytes(word).is_some() => Dtype::U8,
         None => return Err(format!("element type `{}` has no counterpart here", crate::tree::shown(word))),
     };
-    Ok(Element { dtype, is_known: true })
+    Ok(ElementType { dtype, is_known: true })
 }
 
 #[cfg(test)]

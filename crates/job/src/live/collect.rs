@@ -18,7 +18,7 @@ const MOST: usize = 4096;
 
 /// What one host shows.
 #[derive(Serialize, Deserialize)]
-struct Part {
+struct HostView {
     kind: String,
     /// Within what the numbers of processes mean something: two names may be of one host.
     machine: String,
@@ -43,7 +43,7 @@ pub fn part(target: &Target, interval: Interval) -> Result<String, Error> {
     found.truncate(MOST);
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_else(|_| process::host_name());
     let machine = format!("{} {}", boot.trim(), process::pid_namespace().unwrap_or(0));
-    let part = Part { kind: KIND.to_owned(), machine, ranks: look(found, interval) };
+    let part = HostView { kind: KIND.to_owned(), machine, ranks: look(found, interval) };
     let line = serde_json::to_string(&part).map_err(|error| Error::new("the ranks cannot be shown").cause(error))?;
     Ok(line + "\n")
 }
@@ -63,7 +63,7 @@ pub fn collect(target: &Target, hosts: &[String], interval: Interval, search: &[
     }
     let ways = ways(target, hosts, interval, search)?;
     let limit = interval.0 + READING;
-    let answers: Vec<Result<Vec<Part>, String>> = std::thread::scope(|scope| {
+    let answers: Vec<Result<Vec<HostView>, String>> = std::thread::scope(|scope| {
         let started: Vec<_> = ways.iter().map(|way| scope.spawn(|| way.ask(limit))).collect();
         started.into_iter().map(|thread| thread.join().unwrap_or_else(|_| Err("the look failed".to_owned()))).collect()
     });
@@ -73,7 +73,7 @@ pub fn collect(target: &Target, hosts: &[String], interval: Interval, search: &[
     for (way, answer) in ways.iter().zip(answers) {
         match answer {
             Ok(parts) => {
-                for Part { machine, ranks, .. } in parts {
+                for HostView { machine, ranks, .. } in parts {
                     looked.ranks.extend(ranks.into_iter().filter(|rank| seen.insert((machine.clone(), rank.pid))));
                 }
             }
@@ -200,14 +200,14 @@ fn by_ssh(host: &str, target: &Target, interval: Interval, search: &[PathBuf]) -
 
 impl Way {
     /// The ranks that are seen this way. Else why not.
-    fn ask(&self, limit: Duration) -> Result<Vec<Part>, String> {
+    fn ask(&self, limit: Duration) -> Result<Vec<HostView>, String> {
         let arguments: Vec<&OsStr> = self.arguments.iter().map(OsString::as_os_str).collect();
         let name = || Path::new(&self.program).file_name().unwrap_or_default().to_string_lossy().into_owned();
         let (out, outcome) =
             filter(&self.program, &arguments, &[], limit).map_err(|error| format!("{}: {error}", name()))?;
         let lines = out.split(|byte| *byte == b'\n').filter(|line| line.first() == Some(&b'{'));
-        let parts: Vec<Part> = lines.filter_map(|line| record::from_json(line).ok()).collect();
-        let parts: Vec<Part> = parts.into_iter().filter(|part: &Part| part.kind == KIND).collect();
+        let parts: Vec<HostView> = lines.filter_map(|line| record::from_json(line).ok()).collect();
+        let parts: Vec<HostView> = parts.into_iter().filter(|part: &HostView| part.kind == KIND).collect();
         if parts.is_empty() {
             let hint = match outcome.ended {
                 Ended::Code(127) => " (rankmark must have the same path there as here)",

@@ -56,7 +56,7 @@ pub(super) const CLAIM: Choice = Choice {
 
 /// A start of ranks, one after the other in a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Step {
+pub struct RankStart {
     /// Ranks; 1: the program alone.
     pub ranks: u32,
     /// Hosts that they are spread over; divides `ranks`.
@@ -85,7 +85,7 @@ pub struct Job {
     /// Where the record goes; None: where the target's default is.
     pub record: Option<String>,
     /// A step for each number of ranks, all into one record. Empty: one step of `ranks`, for all that it can run.
-    pub steps: Vec<Step>,
+    pub steps: Vec<RankStart>,
     /// Ranks, at most; 1: one process, which starts all ranks itself.
     pub ranks: u32,
     /// Hosts that they are spread over; divides `ranks`.
@@ -116,7 +116,7 @@ impl Job {
     }
 
     /// The job with the ranks of one step.
-    pub(super) fn of_step(&self, step: &Step) -> Self {
+    pub(super) fn of_step(&self, step: &RankStart) -> Self {
         Self { ranks: step.ranks, nodes: step.nodes, cores: step.cores, gpus: step.gpus, ..self.clone() }
     }
 

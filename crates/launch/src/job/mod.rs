@@ -23,7 +23,7 @@ use description::{
     ACCOUNT, CLAIM, ENDPOINT, HOSTFILE, IMAGE, JOB_NAME, MPI, NAMESPACE, NODE_GPUS, NODES, PARTITION, PER_NODE, RDMA,
     SECRET, TIME,
 };
-pub use description::{Choice, Job, Step};
+pub use description::{Choice, Job, RankStart};
 
 /// A kind of launcher that files are written for.
 pub struct Target {

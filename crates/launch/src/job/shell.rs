@@ -1,6 +1,6 @@
 //! Words and comments of a POSIX shell.
 
-use super::description::{Job, Step};
+use super::description::{Job, RankStart};
 
 /// One word for the shell, whatever it holds.
 pub(super) fn quoted(text: &str) -> String {
@@ -51,7 +51,7 @@ pub(super) fn steps(job: &Job) -> String {
 
 /// `step [LAUNCHER ...] PROGRAM run --only-ranks=N`, once for each start; `start` gives what stands before the program, of `step`
 /// or `part`.
-pub(super) fn step(job: &Job, step: &Step, start: impl Fn(&str) -> String) -> String {
+pub(super) fn step(job: &Job, step: &RankStart, start: impl Fn(&str) -> String) -> String {
     let line = |word: &str| format!("{}{} run --only-ranks={}\n", start(word), quoted(&job.program), step.ranks);
     let parts: String = (1..step.starts).map(|_| line("part")).collect();
     parts + &line("step")

@@ -106,7 +106,7 @@ fn launchers_are_told_of_nodes() {
 fn in_steps(job: &mut Job) {
     let nodes = job.nodes;
     let spread = |ranks: u32| if nodes == 4 { ranks } else { nodes.min(ranks) };
-    let step = |ranks: u32, cores| Step { ranks, nodes: spread(ranks), cores, gpus: 0, starts: 1 };
+    let step = |ranks: u32, cores| RankStart { ranks, nodes: spread(ranks), cores, gpus: 0, starts: 1 };
     job.steps = vec![step(4, 2), step(2, 4), step(1, 1)];
 }
 
@@ -143,7 +143,7 @@ fn steps_share_a_record() {
     );
     let only = |job: &mut Job| {
         job.ranks = 1;
-        job.steps = vec![Step { ranks: 1, nodes: 1, cores: 1, gpus: 0, starts: 1 }];
+        job.steps = vec![RankStart { ranks: 1, nodes: 1, cores: 1, gpus: 0, starts: 1 }];
     };
     // Of a plan with other cases, too: the program alone would start their ranks.
     assert!(text("mpirun", only, &[]).unwrap().contains("step /opt/rankmark run --only-ranks=1\n"));
@@ -151,7 +151,8 @@ fn steps_share_a_record() {
 
 #[test]
 fn a_step_starts_its_ranks_once_for_each_world_that_mpi_joins() {
-    let twice = |job: &mut Job| job.steps = vec![Step { ranks: 4, nodes: job.nodes, cores: 1, gpus: 0, starts: 2 }];
+    let twice =
+        |job: &mut Job| job.steps = vec![RankStart { ranks: 4, nodes: job.nodes, cores: 1, gpus: 0, starts: 2 }];
     for name in ["slurm", "mpirun", "torchrun"] {
         let script = text(name, twice, &[]).unwrap();
         let starts: Vec<&str> = script.lines().filter(|line| line.ends_with("run --only-ranks=4")).collect();

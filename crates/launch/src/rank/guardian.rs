@@ -25,9 +25,9 @@ const GRACE: Duration = Duration::from_secs(1);
 
 /// A handle to the rank's guardian.
 #[derive(Clone)]
-pub struct Guardian(Arc<Shared>);
+pub struct Guardian(Arc<SharedGuard>);
 
-struct Shared {
+struct SharedGuard {
     /// The rank obeys a command or starts.
     working: AtomicBool,
     /// The guardian sleeps without a limit.
@@ -48,7 +48,7 @@ impl Guardian {
     pub(super) fn start(stream: TcpStream, slot: Arc<dyn trace::StatusPage>, cores: &[u32]) -> io::Result<Self> {
         let alarm = Alarm::new()?;
         let (working, asleep) = (AtomicBool::new(true), AtomicBool::new(false));
-        let shared = Arc::new(Shared { working, asleep, alarm, aborts: Mutex::default() });
+        let shared = Arc::new(SharedGuard { working, asleep, alarm, aborts: Mutex::default() });
         let (theirs, mask) = (shared.clone(), CoreMask::new(cores));
         std::thread::Builder::new().name("guardian".to_owned()).stack_size(128 << 10).spawn(move || {
             // Where this is refused, it stays on the rank's core and costs a little there.
@@ -83,7 +83,7 @@ impl Guardian {
     }
 }
 
-impl Shared {
+impl SharedGuard {
     fn watch(&self, stream: &TcpStream, slot: &StatusSlot) {
         let mut polls = PollSet::default();
         loop {

@@ -3,7 +3,7 @@
 use measure::{Circumstances, ClockCaveat, ClockFit, Clocks, Command, HostClock, VerdictKind, WrongReport};
 use record::Caveat;
 use serde_json::json;
-use stats::samples::{Marginal, Series, Situation};
+use stats::samples::{Marginal, Situation, StationarySeries};
 use terms::Status;
 
 use crate::scripted::{One, REAL, Scripted, case, element, line};
@@ -149,7 +149,7 @@ fn caveats_of_the_plan_and_of_the_pace_are_kept() {
 
 /// A trial of `samples` samples around 100 us, with correlated noise of 5%, each changed by `change`.
 fn series(phi: f64, seed: u64, samples: usize, change: fn(f64) -> f64) -> One {
-    let mut series = Series::new(Situation { phi, marginal: Marginal::Lognormal, noise: 0.05 }, seed);
+    let mut series = StationarySeries::new(Situation { phi, marginal: Marginal::Lognormal, noise: 0.05 }, seed);
     series.extend(samples + 3);
     let values = series.samples;
     let times = move |_: usize, sample: u64, _: u32| {

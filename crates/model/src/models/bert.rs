@@ -5,11 +5,11 @@
 //! All tokens are targets, not 15% of them, so that the work does not depend on a draw: kernels do the same either way.
 
 use crate::entry::Entry;
-use crate::error::Error;
+use crate::error::ModelError;
 use crate::graph::{Graph, layer_norm, linear};
 use crate::layer::{Attention, CrossEntropy, Embedding, Layer, Linear, Split};
 use crate::models::{TOKENS, most, transformer};
-use crate::settings::{DROPOUT, Setting, Settings};
+use crate::settings::{DROPOUT, ModelSettings, Setting};
 use crate::specification::{Block, Model, Value};
 
 const EPSILON: f64 = 1e-12;
@@ -45,14 +45,14 @@ pub(crate) static BERT_LARGE: Entry = Entry {
     build,
 };
 
-fn build(name: &'static str, settings: &Settings) -> Result<Model, Error> {
+fn build(name: &'static str, settings: &ModelSettings) -> Result<Model, ModelError> {
     settings.sequence_fits_positions()?;
     settings.divided("width", "heads")?;
     let ends = [embedding(settings), head(settings.count("vocabulary"), settings.count("width"))];
     Ok(transformer(name, settings, false, ends, |index| layer(settings, index)))
 }
 
-fn embedding(settings: &Settings) -> Block {
+fn embedding(settings: &ModelSettings) -> Block {
     let width = settings.count("width");
     let lookup = Embedding {
         vocabulary: settings.count("vocabulary"),
@@ -68,7 +68,7 @@ fn embedding(settings: &Settings) -> Block {
     graph.finish()
 }
 
-fn layer(settings: &Settings, index: usize) -> Block {
+fn layer(settings: &ModelSettings, index: usize) -> Block {
     let (width, heads, ffn) = (settings.count("width"), settings.count("heads"), settings.count("ffn"));
     let rate = settings.rate("dropout");
     let qkv = Linear {

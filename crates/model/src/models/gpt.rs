@@ -4,18 +4,18 @@
 //! not dropped out: the engine keeps none.
 
 use crate::entry::Entry;
-use crate::error::Error;
+use crate::error::ModelError;
 use crate::graph::{Graph, layer_norm, linear};
 use crate::layer::{Attention, CrossEntropy, Embedding, Layer, Linear, Split};
 use crate::models::{TOKENS, most, transformer};
-use crate::settings::{DROPOUT, Setting, Settings};
+use crate::settings::{DROPOUT, ModelSettings, Setting};
 use crate::specification::{Block, Model, Value};
 
 const EPSILON: f64 = 1e-5;
 const DEVIATION: f64 = 0.02;
 
 /// Dimensions by default.
-struct Size {
+struct GptSize {
     layers: u32,
     width: u32,
     heads: u32,
@@ -24,7 +24,7 @@ struct Size {
     positions: u32,
 }
 
-const fn settings(size: Size) -> [Setting; 8] {
+const fn settings(size: GptSize) -> [Setting; 8] {
     [
         Setting::count("layers", most::LAYERS, size.layers, "transformer layers"),
         Setting::count("width", most::WIDTH, size.width, "features of a token"),
@@ -41,7 +41,14 @@ const fn settings(size: Size) -> [Setting; 8] {
 pub(crate) static GPT2: Entry = Entry {
     name: "gpt2",
     doc: "GPT-2, the smallest published one (124M)",
-    settings: &settings(Size { layers: 12, width: 768, heads: 12, vocabulary: 50257, sequence: 1024, positions: 1024 }),
+    settings: &settings(GptSize {
+        layers: 12,
+        width: 768,
+        heads: 12,
+        vocabulary: 50257,
+        sequence: 1024,
+        positions: 1024,
+    }),
     build,
 };
 
@@ -49,7 +56,7 @@ pub(crate) static GPT2: Entry = Entry {
 pub(crate) static GPT2_MEDIUM: Entry = Entry {
     name: "gpt2-medium",
     doc: "GPT-2 medium (355M)",
-    settings: &settings(Size {
+    settings: &settings(GptSize {
         layers: 24,
         width: 1024,
         heads: 16,
@@ -64,7 +71,7 @@ pub(crate) static GPT2_MEDIUM: Entry = Entry {
 pub(crate) static GPT2_MINI: Entry = Entry {
     name: "gpt2-mini",
     doc: "GPT-2's graph at a size that trains in milliseconds (4M), for quick plans; not a published model",
-    settings: &settings(Size { layers: 4, width: 256, heads: 4, vocabulary: 4096, sequence: 128, positions: 256 }),
+    settings: &settings(GptSize { layers: 4, width: 256, heads: 4, vocabulary: 4096, sequence: 128, positions: 256 }),
     build,
 };
 
@@ -72,7 +79,14 @@ pub(crate) static GPT2_MINI: Entry = Entry {
 pub(crate) static TRANSFORMER_SMALL: Entry = Entry {
     name: "transformer-small",
     doc: "pre-norm decoder of GPT-2's graph (25M)",
-    settings: &settings(Size { layers: 12, width: 320, heads: 10, vocabulary: 32000, sequence: 512, positions: 512 }),
+    settings: &settings(GptSize {
+        layers: 12,
+        width: 320,
+        heads: 10,
+        vocabulary: 32000,
+        sequence: 512,
+        positions: 512,
+    }),
     build,
 };
 
@@ -80,7 +94,7 @@ pub(crate) static TRANSFORMER_SMALL: Entry = Entry {
 pub(crate) static TRANSFORMER_MEDIUM: Entry = Entry {
     name: "transformer-medium",
     doc: "pre-norm decoder of GPT-3 Medium's dimensions (350M)",
-    settings: &settings(Size {
+    settings: &settings(GptSize {
         layers: 24,
         width: 1024,
         heads: 16,
@@ -96,7 +110,7 @@ pub(crate) static TRANSFORMER_MEDIUM: Entry = Entry {
 pub(crate) static TRANSFORMER_LARGE: Entry = Entry {
     name: "transformer-large",
     doc: "pre-norm decoder of GPT-3 XL's dimensions (1.3B)",
-    settings: &settings(Size {
+    settings: &settings(GptSize {
         layers: 24,
         width: 2048,
         heads: 16,
@@ -107,14 +121,14 @@ pub(crate) static TRANSFORMER_LARGE: Entry = Entry {
     build,
 };
 
-fn build(name: &'static str, settings: &Settings) -> Result<Model, Error> {
+fn build(name: &'static str, settings: &ModelSettings) -> Result<Model, ModelError> {
     settings.sequence_fits_positions()?;
     settings.divided("width", "heads")?;
     let ends = [embedding(settings), head(settings.count("vocabulary"), settings.count("width"))];
     Ok(transformer(name, settings, true, ends, |index| layer(settings, index)))
 }
 
-fn embedding(settings: &Settings) -> Block {
+fn embedding(settings: &ModelSettings) -> Block {
     let mut graph = Graph::new("embedding");
     let lookup = Embedding {
         vocabulary: settings.count("vocabulary"),
@@ -128,7 +142,7 @@ fn embedding(settings: &Settings) -> Block {
     graph.finish()
 }
 
-fn layer(settings: &Settings, index: usize) -> Block {
+fn layer(settings: &ModelSettings, index: usize) -> Block {
     let (width, heads, ffn) = (settings.count("width"), settings.count("heads"), settings.count("ffn"));
     let rate = settings.rate("dropout");
     let before_addition = DEVIATION / (2.0 * settings.count("layers") as f64).sqrt();

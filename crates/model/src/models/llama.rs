@@ -5,11 +5,11 @@
 //! shapes nor work.
 
 use crate::entry::Entry;
-use crate::error::Error;
+use crate::error::ModelError;
 use crate::graph::{Graph, linear};
 use crate::layer::{Attention, CrossEntropy, Embedding, Layer, Linear, Norm, Rotary, Split};
 use crate::models::{TOKENS, most, transformer};
-use crate::settings::{DROPOUT, Setting, Settings};
+use crate::settings::{DROPOUT, ModelSettings, Setting};
 use crate::specification::{Block, Model, Value};
 
 const EPSILON: f64 = 1e-5;
@@ -17,7 +17,7 @@ const DEVIATION: f64 = 0.02;
 const ROTARY_BASE: f64 = 500_000.0;
 
 /// Dimensions by default.
-struct Size {
+struct LlamaSize {
     layers: u32,
     width: u32,
     heads: u32,
@@ -26,7 +26,7 @@ struct Size {
     sequence: u32,
 }
 
-const fn settings(size: Size) -> [Setting; 9] {
+const fn settings(size: LlamaSize) -> [Setting; 9] {
     [
         Setting::count("layers", most::LAYERS, size.layers, "transformer layers"),
         Setting::count("width", most::WIDTH, size.width, "features of a token"),
@@ -49,7 +49,14 @@ const fn settings(size: Size) -> [Setting; 9] {
 pub(crate) static LLAMA_1B: Entry = Entry {
     name: "llama-1b",
     doc: "Llama 3.2 1B (1.24B)",
-    settings: &settings(Size { layers: 16, width: 2048, heads: 32, kv_heads: 8, vocabulary: 128_256, sequence: 2048 }),
+    settings: &settings(LlamaSize {
+        layers: 16,
+        width: 2048,
+        heads: 32,
+        kv_heads: 8,
+        vocabulary: 128_256,
+        sequence: 2048,
+    }),
     build,
 };
 
@@ -57,16 +64,16 @@ pub(crate) static LLAMA_1B: Entry = Entry {
 pub(crate) static LLAMA_TINY: Entry = Entry {
     name: "llama-tiny",
     doc: "Llama's graph at a size that trains in milliseconds (5M), for quick plans; not a published model",
-    settings: &settings(Size { layers: 4, width: 256, heads: 8, kv_heads: 4, vocabulary: 4096, sequence: 128 }),
+    settings: &settings(LlamaSize { layers: 4, width: 256, heads: 8, kv_heads: 4, vocabulary: 4096, sequence: 128 }),
     build,
 };
 
-fn build(name: &'static str, settings: &Settings) -> Result<Model, Error> {
+fn build(name: &'static str, settings: &ModelSettings) -> Result<Model, ModelError> {
     let head_width = settings.divided("width", "heads")?;
     settings.divided("heads", "kv_heads")?;
     if head_width % 2 != 0 {
         let (width, heads) = (settings.count("width"), settings.count("heads"));
-        return Err(Error::new(
+        return Err(ModelError::new(
             "heads",
             format!("rotary positions turn pairs of features, and a head has {width} / {heads} = {head_width}"),
             format!("width = {}", heads * (head_width + 1)),
@@ -81,7 +88,7 @@ fn norm(width: usize) -> Layer {
     Layer::Norm(Norm { width, epsilon: EPSILON, centred: false })
 }
 
-fn embedding(settings: &Settings) -> Block {
+fn embedding(settings: &ModelSettings) -> Block {
     let mut graph = Graph::new("embedding");
     let lookup = Embedding {
         vocabulary: settings.count("vocabulary"),
@@ -95,7 +102,7 @@ fn embedding(settings: &Settings) -> Block {
     graph.finish()
 }
 
-fn layer(settings: &Settings, index: usize, head_width: usize) -> Block {
+fn layer(settings: &ModelSettings, index: usize, head_width: usize) -> Block {
     let (width, ffn) = (settings.count("width"), settings.count("ffn"));
     let (heads, kv_heads) = (settings.count("heads"), settings.count("kv_heads"));
     let rate = settings.rate("dropout");

@@ -6,7 +6,7 @@ use crate::entry::Entry;
 use crate::graph::{Graph, linear};
 use crate::layer::{CrossEntropy, Layer, Split};
 use crate::models::most;
-use crate::settings::{Setting, Settings};
+use crate::settings::{ModelSettings, Setting};
 use crate::specification::{Block, Family, Input, Model, Value};
 
 /// `mlp`.
@@ -23,7 +23,7 @@ pub(crate) static MLP: Entry = Entry {
     build: |name, settings| Ok(build(name, settings)),
 };
 
-fn build(name: &'static str, settings: &Settings) -> Model {
+fn build(name: &'static str, settings: &ModelSettings) -> Model {
     let (layers, width, ffn) = (settings.count("layers"), settings.count("width"), settings.count("ffn"));
     let (features, classes) = (settings.count("features"), settings.count("classes"));
     let mut graph = Graph::new("input");

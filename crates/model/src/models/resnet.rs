@@ -6,7 +6,7 @@ use crate::entry::Entry;
 use crate::graph::{Graph, linear};
 use crate::layer::{BatchNorm, Conv2d, CrossEntropy, Layer, Pool, Split};
 use crate::models::most;
-use crate::settings::{Setting, Settings};
+use crate::settings::{ModelSettings, Setting};
 use crate::specification::{Block, Family, Input, Model, Value};
 
 const EPSILON: f64 = 1e-5;
@@ -35,7 +35,7 @@ pub(crate) static RESNET18: Entry = Entry {
     name: "resnet18",
     doc: "ResNet-18 (11.7M), two 3x3 convolutions a block",
     settings: &settings([2, 2, 2, 2]),
-    build: |name, settings| Ok(build(name, settings, Kind::Basic)),
+    build: |name, settings| Ok(build(name, settings, BlockKind::Basic)),
 };
 
 /// `resnet50`: 25,557,032 parameters.
@@ -43,11 +43,11 @@ pub(crate) static RESNET50: Entry = Entry {
     name: "resnet50",
     doc: "ResNet-50 v1.5 (25.6M), bottlenecks of 1x1, 3x3, 1x1",
     settings: &settings([3, 4, 6, 3]),
-    build: |name, settings| Ok(build(name, settings, Kind::Bottleneck)),
+    build: |name, settings| Ok(build(name, settings, BlockKind::Bottleneck)),
 };
 
 #[derive(Clone, Copy)]
-enum Kind {
+enum BlockKind {
     Basic,
     Bottleneck,
 }
@@ -59,7 +59,7 @@ struct Flow {
     size: usize,
 }
 
-fn build(name: &'static str, settings: &Settings, kind: Kind) -> Model {
+fn build(name: &'static str, settings: &ModelSettings, kind: BlockKind) -> Model {
     let (image, classes, width) = (settings.count("image"), settings.count("classes"), settings.count("width"));
     let (stem, mut flow) = stem(image, width);
     let mut blocks = vec![stem];
@@ -82,7 +82,7 @@ fn build(name: &'static str, settings: &Settings, kind: Kind) -> Model {
 }
 
 /// A convolution with the batch norm after it.
-struct Step {
+struct ConvolutionStep {
     /// Part of the names ("1" in `conv1`, `bn1`).
     name: &'static str,
     outputs: usize,
@@ -92,7 +92,7 @@ struct Step {
 }
 
 /// Adds the step; padding keeps the size at stride 1.
-fn convolve(graph: &mut Graph, from: (Value, Flow), step: &Step, residual: Option<Value>) -> (Value, Flow) {
+fn convolve(graph: &mut Graph, from: (Value, Flow), step: &ConvolutionStep, residual: Option<Value>) -> (Value, Flow) {
     let (input, flow) = from;
     let shape = Conv2d {
         inputs: flow.channels,
@@ -113,7 +113,7 @@ fn convolve(graph: &mut Graph, from: (Value, Flow), step: &Step, residual: Optio
 
 fn stem(image: usize, width: usize) -> (Block, Flow) {
     let mut graph = Graph::new("stem");
-    let step = Step { name: "1", outputs: width, kernel: 7, stride: 2, relu: true };
+    let step = ConvolutionStep { name: "1", outputs: width, kernel: 7, stride: 2, relu: true };
     let (x, flow) = convolve(&mut graph, (Value::Input, Flow { channels: 3, size: image }), &step, None);
     let pool = Pool { channels: width, kernel: 3, stride: 2, padding: 1, height: flow.size, width: flow.size };
     let size = pool.output().0;
@@ -121,26 +121,26 @@ fn stem(image: usize, width: usize) -> (Block, Flow) {
     (graph.finish(), Flow { channels: width, size })
 }
 
-fn residual(name: String, kind: Kind, flow: Flow, inner: usize, stride: usize) -> (Block, Flow) {
+fn residual(name: String, kind: BlockKind, flow: Flow, inner: usize, stride: usize) -> (Block, Flow) {
     let outputs = match kind {
-        Kind::Basic => inner,
-        Kind::Bottleneck => inner * EXPANSION,
+        BlockKind::Basic => inner,
+        BlockKind::Bottleneck => inner * EXPANSION,
     };
     let steps = match kind {
-        Kind::Basic => vec![
-            Step { name: "1", outputs: inner, kernel: 3, stride, relu: true },
-            Step { name: "2", outputs, kernel: 3, stride: 1, relu: true },
+        BlockKind::Basic => vec![
+            ConvolutionStep { name: "1", outputs: inner, kernel: 3, stride, relu: true },
+            ConvolutionStep { name: "2", outputs, kernel: 3, stride: 1, relu: true },
         ],
-        Kind::Bottleneck => vec![
-            Step { name: "1", outputs: inner, kernel: 1, stride: 1, relu: true },
-            Step { name: "2", outputs: inner, kernel: 3, stride, relu: true },
-            Step { name: "3", outputs, kernel: 1, stride: 1, relu: true },
+        BlockKind::Bottleneck => vec![
+            ConvolutionStep { name: "1", outputs: inner, kernel: 1, stride: 1, relu: true },
+            ConvolutionStep { name: "2", outputs: inner, kernel: 3, stride, relu: true },
+            ConvolutionStep { name: "3", outputs, kernel: 1, stride: 1, relu: true },
         ],
     };
     let mut graph = Graph::new(name);
     let mut shortcut = Value::Input;
     if stride != 1 || flow.channels != outputs {
-        let step = Step { name: "_shortcut", outputs, kernel: 1, stride, relu: false };
+        let step = ConvolutionStep { name: "_shortcut", outputs, kernel: 1, stride, relu: false };
         shortcut = convolve(&mut graph, (Value::Input, flow), &step, None).0;
     }
     let mut main = (Value::Input, flow);

@@ -1,8 +1,8 @@
 //! What does not fit is refused with the arithmetic and what would fit.
 
-use model::{Error, model};
+use model::{ModelError, model};
 
-fn refused(name: &str, settings: &[(&str, f64)]) -> Error {
+fn refused(name: &str, settings: &[(&str, f64)]) -> ModelError {
     let settings: Vec<(String, f64)> = settings.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
     model(name, &settings).unwrap_err()
 }

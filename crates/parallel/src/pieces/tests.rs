@@ -75,7 +75,7 @@ fn of_program(recipe: &Recipe, stage: usize) -> Counts {
     let program = crate::program(recipe, rank).unwrap();
     let end = program.instructions.len();
     let mut counts = Counts::default();
-    add(&mut counts, &listed(&program, Mark { block: 0, begin: 0, end }), 1);
+    add(&mut counts, &listed(&program, PassMark { block: 0, begin: 0, end }), 1);
     counts
 }
 

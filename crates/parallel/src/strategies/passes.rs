@@ -6,7 +6,7 @@ use engine::layers::{Batch, Cut, Emit, Parameters, Tensor, Terms};
 use engine::{Axis, Category, Exchange, ExchangeKind, Instruction, Lifetime, Phase, Program, View};
 use terms::Dtype;
 
-use super::{Builder, Mark};
+use super::{Builder, PassMark};
 use crate::recipe::Recipe;
 use crate::schedule::{Pass, Transfer};
 
@@ -103,7 +103,7 @@ impl Builder<'_> {
     /// What was emitted since `begin` is a pass of this block.
     fn mark(&mut self, block: usize, begin: usize) {
         self.model_flops += self.flops_since(begin);
-        self.marks.push(Mark { block, begin, end: self.program.instructions.len() });
+        self.marks.push(PassMark { block, begin, end: self.program.instructions.len() });
     }
 
     fn flops_since(&self, instruction: usize) -> f64 {

@@ -197,7 +197,7 @@ pub(super) fn train_scaled(recipe: &Recipe, steps: usize, scale: f64) -> Scaled 
         let mut trainer = Trainer::new(recipe, world, abort, options, &*on.device(1, recipe), source)?;
         trainer.set_loss_scale(scale)?;
         let before = trainer.parameters()?;
-        let losses: Result<Vec<f64>, crate::Error> =
+        let losses: Result<Vec<f64>, crate::TrainerError> =
             (0..steps).map(|_| trainer.step(world).map(|report| report.loss)).collect();
         Ok((losses?, before, trainer.parameters()?, trainer.loss_scale()?))
     });
@@ -210,7 +210,7 @@ pub(super) fn train_scaled(recipe: &Recipe, steps: usize, scale: f64) -> Scaled 
 fn on_all_ranks<T: Send>(
     wrap: Wrap<'_>,
     recipe: &Recipe,
-    work: impl Fn(usize, &mut dyn Communicator, &Abort, &Options) -> Result<T, crate::Error> + Sync,
+    work: impl Fn(usize, &mut dyn Communicator, &Abort, &Options) -> Result<T, crate::TrainerError> + Sync,
 ) -> Vec<T> {
     let ranks = recipe.mesh.ranks();
     let abort = Abort::default();
@@ -258,7 +258,7 @@ fn run_rank(
     world: &mut dyn Communicator,
     abort: &Abort,
     options: &Options,
-) -> Result<(Vec<f64>, Vec<crate::Piece>, u64), crate::Error> {
+) -> Result<(Vec<f64>, Vec<crate::Piece>, u64), crate::TrainerError> {
     crate::check(recipe)?;
     let mut built = build(recipe, recipe.mesh.coordinate(rank))?;
     edit(rank, &mut built.program);

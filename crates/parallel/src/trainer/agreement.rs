@@ -5,7 +5,7 @@ use device::Region;
 use engine::{Axis, View};
 use terms::{Collective, Dtype, Reduce};
 
-use super::{Error, Trainer, call};
+use super::{Trainer, TrainerError, call};
 use crate::units::Held;
 
 /// Parameters that are compared at once: communicators of GPUs move only a few words of the host.
@@ -27,7 +27,7 @@ impl Trainer {
     ///
     /// # Errors
     /// What communication says.
-    pub fn agreement(&mut self, _world: &mut dyn Communicator) -> Result<Agreement, Error> {
+    pub fn agreement(&mut self, _world: &mut dyn Communicator) -> Result<Agreement, TrainerError> {
         let mut agreement = Agreement::default();
         for axis in [Axis::Data, Axis::Tensor, Axis::Ends] {
             if self.groups.size(axis).is_some() {
@@ -41,7 +41,7 @@ impl Trainer {
     ///
     /// # Errors
     /// What the device says.
-    pub fn digest_of_parameters(&self) -> Result<u64, Error> {
+    pub fn digest_of_parameters(&self) -> Result<u64, TrainerError> {
         let (mut all, store) = (0, &self.built.store);
         for (unit, storage) in store.units.iter().zip(&store.storage) {
             for held in &unit.held {
@@ -54,7 +54,7 @@ impl Trainer {
     }
 
     /// What ranks along an axis hold in common: name, numbers, digest.
-    fn common(&self, axis: Axis) -> Result<Vec<(String, u64, u64)>, Error> {
+    fn common(&self, axis: Axis) -> Result<Vec<(String, u64, u64)>, TrainerError> {
         let store = &self.built.store;
         let across = |held: &&Held, tied: bool| match axis {
             Axis::Tensor => held.whole(),
@@ -75,14 +75,14 @@ impl Trainer {
         Ok(common)
     }
 
-    fn digest(&self, view: View) -> Result<u64, Error> {
+    fn digest(&self, view: View) -> Result<u64, TrainerError> {
         let mut digest = 0;
         // SAFETY: no exchange is under way between steps.
         unsafe { self.loaded.read(view, &mut |bytes| digest = digest_of(bytes)) }?;
         Ok(digest)
     }
 
-    fn compare(&mut self, axis: Axis, agreement: &mut Agreement) -> Result<(), Error> {
+    fn compare(&mut self, axis: Axis, agreement: &mut Agreement) -> Result<(), TrainerError> {
         let common = self.common(axis)?;
         common.chunks(AT_ONCE).try_for_each(|common| self.compare_some(axis, common, agreement))
     }
@@ -92,11 +92,11 @@ impl Trainer {
         axis: Axis,
         common: &[(String, u64, u64)],
         agreement: &mut Agreement,
-    ) -> Result<(), Error> {
+    ) -> Result<(), TrainerError> {
         let count = common.len();
         // The digests and their complements: the maximum of both is our own only if all are equal.
         let bytes = 16 * count;
-        let region = Region::host(bytes).map_err(|source| Error::Memory { bytes, source })?;
+        let region = Region::host(bytes).map_err(|source| TrainerError::Memory { bytes, source })?;
         // SAFETY: fresh memory of that size, which only this function uses but for the operation below.
         let words = unsafe { std::slice::from_raw_parts_mut(region.base().cast::<i64>(), 2 * count) };
         for (index, (_, _, digest)) in common.iter().enumerate() {

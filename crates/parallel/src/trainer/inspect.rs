@@ -8,7 +8,7 @@ use engine::{Element, Instruction, Loaded, Multiplier, View, Wide};
 use half::{bf16, f16};
 use terms::Dtype;
 
-use super::{Error, StepReport, Trainer};
+use super::{StepReport, Trainer, TrainerError};
 use crate::units::Held;
 
 /// Consecutive numbers of a parameter, as this rank holds them.
@@ -46,7 +46,7 @@ impl Trainer {
     ///
     /// # Errors
     /// What the device says.
-    pub fn parameters(&self) -> Result<Vec<Piece>, Error> {
+    pub fn parameters(&self) -> Result<Vec<Piece>, TrainerError> {
         self.pieces(|storage| storage.master)
     }
 
@@ -54,11 +54,11 @@ impl Trainer {
     ///
     /// # Errors
     /// What the device says.
-    pub fn gradients(&self) -> Result<Vec<Piece>, Error> {
+    pub fn gradients(&self) -> Result<Vec<Piece>, TrainerError> {
         self.pieces(|storage| storage.own_gradient)
     }
 
-    fn pieces(&self, of: impl Fn(&crate::store::Storage) -> View) -> Result<Vec<Piece>, Error> {
+    fn pieces(&self, of: impl Fn(&crate::store::Storage) -> View) -> Result<Vec<Piece>, TrainerError> {
         let store = &self.built.store;
         let mut pieces = Vec::new();
         for (unit, storage) in store.units.iter().zip(&store.storage) {
@@ -72,7 +72,7 @@ impl Trainer {
     }
 
     /// What of a parameter lies in a shard that begins at `shard` of its unit.
-    fn pieces_of(&self, held: &Held, view: View, shard: usize, pieces: &mut Vec<Piece>) -> Result<(), Error> {
+    fn pieces_of(&self, held: &Held, view: View, shard: usize, pieces: &mut Vec<Piece>) -> Result<(), TrainerError> {
         let part = model::Part { index: self.at.tensor, of: self.recipe.mesh.tensor };
         let mut place = held.offset;
         for (first, len) in held.parameter.part_runs(part) {
@@ -92,7 +92,7 @@ impl Trainer {
     ///
     /// # Errors
     /// As [`Trainer::step`].
-    pub fn logits(&mut self, world: &mut dyn Communicator) -> Result<Option<Vec<f64>>, Error> {
+    pub fn logits(&mut self, world: &mut dyn Communicator) -> Result<Option<Vec<f64>>, TrainerError> {
         let instructions = &self.program.instructions;
         let logits_of = |instruction: &Instruction| match instruction {
             Instruction::Run(Op::Rows(Rows::CrossEntropy { logits, targets: rows, classes, .. })) => {
@@ -119,8 +119,8 @@ impl Trainer {
     }
 }
 
-fn read(loaded: &dyn Loaded, view: View) -> Result<Vec<f64>, Error> {
-    fn widened<E: Element>(loaded: &dyn Loaded, view: View) -> Result<Vec<f64>, Error> {
+fn read(loaded: &dyn Loaded, view: View) -> Result<Vec<f64>, TrainerError> {
+    fn widened<E: Element>(loaded: &dyn Loaded, view: View) -> Result<Vec<f64>, TrainerError> {
         let mut all = Vec::new();
         // SAFETY: no exchange is under way between steps.
         unsafe { loaded.see::<E>(view, |numbers| all.extend(numbers.iter().map(|number| number.widen().f64()))) }?;

@@ -3,7 +3,7 @@
 use comm::Communicator;
 use engine::Kinds;
 
-use super::{Error, StepReport, Trainer};
+use super::{StepReport, Trainer, TrainerError};
 
 impl Trainer {
     /// One step (which trains) whose operations are given singly, and what its device did meanwhile, by kind; None where the device
@@ -11,7 +11,7 @@ impl Trainer {
     ///
     /// # Errors
     /// As [`Trainer::step`].
-    pub fn kinds(&mut self, world: &mut dyn Communicator) -> Result<Option<Kinds>, Error> {
+    pub fn kinds(&mut self, world: &mut dyn Communicator) -> Result<Option<Kinds>, TrainerError> {
         if self.loaded.kinds(true)?.is_none() {
             return Ok(None);
         }

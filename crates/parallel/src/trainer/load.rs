@@ -5,7 +5,7 @@ use half::{bf16, f16};
 use model::{Input, Parameter, Part};
 use terms::Dtype;
 
-use super::{Error, Trainer};
+use super::{Trainer, TrainerError};
 use crate::mesh::Coordinate;
 use crate::recipe::Recipe;
 use crate::strategies::Built;
@@ -19,7 +19,7 @@ pub(super) fn fill_initial(
     loaded: &mut dyn Loaded,
     recipe: &Recipe,
     at: Coordinate,
-) -> Result<(), Error> {
+) -> Result<(), TrainerError> {
     match recipe.precision {
         Dtype::F64 => fill::<f64>(built, loaded, recipe, at),
         Dtype::Bf16 => fill::<bf16>(built, loaded, recipe, at),
@@ -28,7 +28,12 @@ pub(super) fn fill_initial(
     }
 }
 
-fn fill<E: Element>(built: &Built, loaded: &mut dyn Loaded, recipe: &Recipe, at: Coordinate) -> Result<(), Error> {
+fn fill<E: Element>(
+    built: &Built,
+    loaded: &mut dyn Loaded,
+    recipe: &Recipe,
+    at: Coordinate,
+) -> Result<(), TrainerError> {
     let store = &built.store;
     let part = Part { index: at.tensor, of: recipe.mesh.tensor };
     for (unit, storage) in store.units.iter().zip(&store.storage) {
@@ -69,8 +74,8 @@ fn each(
     parameter: &Parameter,
     part: Part,
     seed: u64,
-    mut put: impl FnMut(usize, &[f64]) -> Result<(), Error>,
-) -> Result<(), Error> {
+    mut put: impl FnMut(usize, &[f64]) -> Result<(), TrainerError>,
+) -> Result<(), TrainerError> {
     let mut numbers = vec![0.0; CHUNK];
     let mut place = 0;
     for (first, len) in parameter.part_runs(part) {
@@ -86,7 +91,7 @@ fn each(
     Ok(())
 }
 
-fn put<E: Element>(loaded: &mut dyn Loaded, view: View, place: usize, numbers: &[f64]) -> Result<(), Error> {
+fn put<E: Element>(loaded: &mut dyn Loaded, view: View, place: usize, numbers: &[f64]) -> Result<(), TrainerError> {
     let fill = |to: &mut [E]| {
         for (to, number) in to.iter_mut().zip(numbers) {
             *to = E::narrow(E::Wide::of(*number));
@@ -104,7 +109,7 @@ fn put_shard<E: Element>(
     shard: usize,
     place: usize,
     numbers: &[f64],
-) -> Result<(), Error> {
+) -> Result<(), TrainerError> {
     let from = place.max(shard);
     let to = (place + numbers.len()).min(shard + view.len);
     if from < to {
@@ -115,7 +120,7 @@ fn put_shard<E: Element>(
 
 impl Trainer {
     /// Loads the samples of the next step.
-    pub(super) fn load(&mut self) -> Result<(), Error> {
+    pub(super) fn load(&mut self) -> Result<(), TrainerError> {
         let first = self.steps * self.recipe.global_batch() as u64;
         for micro in 0..self.built.inputs.len() {
             let batch = self.built.inputs[micro].batch;
@@ -137,16 +142,16 @@ impl Trainer {
 
     /// Tokens and targets are kept until the whole batch is there, and are written at once; a sample's numbers are many, and are written
     /// as they come.
-    fn read_sample(&mut self, index: u64, micro: usize, sample: usize) -> Result<(), Error> {
+    fn read_sample(&mut self, index: u64, micro: usize, sample: usize) -> Result<(), TrainerError> {
         let Self { loaded, source, samples: read, recipe, .. } = self;
         let input = recipe.model.input;
         let of = |len: usize| sample * len..(sample + 1) * len;
         let targets = &mut read.targets[of(input.targets())];
         if let Input::Tokens { sequence, .. } = input {
             // A stage that has one of the two only still reads both: they come together.
-            return source.tokens(index, &mut read.tokens[of(sequence)], targets).map_err(Error::Data);
+            return source.tokens(index, &mut read.tokens[of(sequence)], targets).map_err(TrainerError::Data);
         }
-        source.numbers(index, &mut read.numbers, &mut targets[0]).map_err(Error::Data)?;
+        source.numbers(index, &mut read.numbers, &mut targets[0]).map_err(TrainerError::Data)?;
         if let Some(view) = self.built.inputs[micro].batch.numbers {
             let len = read.numbers.len();
             narrow(&mut **loaded, view.part(sample * len, len), &read.numbers, recipe.precision)?;
@@ -156,7 +161,7 @@ impl Trainer {
 }
 
 /// Samples as their source gives them.
-pub(super) struct Samples {
+pub(super) struct LoadedSamples {
     /// Tokens of a micro-batch.
     tokens: Vec<i32>,
     /// Targets of a micro-batch.
@@ -165,7 +170,7 @@ pub(super) struct Samples {
     numbers: Vec<f32>,
 }
 
-impl Samples {
+impl LoadedSamples {
     pub(super) fn new(recipe: &Recipe) -> Self {
         let (input, samples) = (recipe.model.input, recipe.micro_batch);
         let tokens = if let Input::Tokens { sequence, .. } = input { sequence } else { 0 };
@@ -174,8 +179,8 @@ impl Samples {
     }
 }
 
-fn narrow(loaded: &mut dyn Loaded, view: View, from: &[f32], precision: Dtype) -> Result<(), Error> {
-    fn copy<E: Element>(loaded: &mut dyn Loaded, view: View, from: &[f32]) -> Result<(), Error> {
+fn narrow(loaded: &mut dyn Loaded, view: View, from: &[f32], precision: Dtype) -> Result<(), TrainerError> {
+    fn copy<E: Element>(loaded: &mut dyn Loaded, view: View, from: &[f32]) -> Result<(), TrainerError> {
         let fill = |to: &mut [E]| {
             for (to, number) in to.iter_mut().zip(from) {
                 *to = E::narrow(E::Wide::of(f64::from(*number)));

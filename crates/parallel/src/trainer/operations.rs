@@ -3,16 +3,19 @@
 use std::time::Instant;
 
 use comm::Communicator;
-use engine::{Instruction, Shape};
+use engine::{Instruction, OperationShape};
 
-use super::{Error, StepReport, Trainer};
+use super::{StepReport, Trainer, TrainerError};
 
 impl Trainer {
     /// One step (which trains) whose operations run one by one, with the seconds of each, in order. Collective.
     ///
     /// # Errors
     /// As [`Trainer::step`].
-    pub fn operation_seconds(&mut self, world: &mut dyn Communicator) -> Result<Vec<(Shape, f64)>, Error> {
+    pub fn operation_seconds(
+        &mut self,
+        world: &mut dyn Communicator,
+    ) -> Result<Vec<(OperationShape, f64)>, TrainerError> {
         self.load()?;
         self.steps += 1;
         let program = std::sync::Arc::clone(&self.program);
@@ -23,7 +26,7 @@ impl Trainer {
                 running.run(at..at + 1, &[])?;
                 running.wait()?;
                 if let Instruction::Run(op) = instruction {
-                    seconds.push((Shape::of(&program, op), begun.elapsed().as_secs_f64()));
+                    seconds.push((OperationShape::of(&program, op), begun.elapsed().as_secs_f64()));
                 }
             }
             Ok(())

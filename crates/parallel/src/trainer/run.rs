@@ -8,9 +8,9 @@ use terms::Collective;
 use trace::StepRecorder;
 use trace::timeline::{Kind, NO_CALL};
 
-use super::{Asleep, Error, Joined, StepReport, seconds};
+use super::{Asleep, Joined, StepReport, TrainerError, seconds};
 use crate::groups::Groups;
-use crate::strategies::Mark;
+use crate::strategies::PassMark;
 
 /// What instructions run on.
 pub(super) struct Running<'a> {
@@ -35,7 +35,7 @@ pub(super) struct Running<'a> {
 }
 
 /// The pass of a block that runs.
-struct Open {
+struct OpenPass {
     block: usize,
     phase: Phase,
     end: usize,
@@ -46,7 +46,7 @@ struct Open {
 
 impl Running<'_> {
     /// Runs them in order. `blocks`: which of them are passes of a block, in order; none where that is not recorded.
-    pub(super) fn run(&mut self, instructions: Range<usize>, blocks: &[Mark]) -> Result<(), Error> {
+    pub(super) fn run(&mut self, instructions: Range<usize>, blocks: &[PassMark]) -> Result<(), TrainerError> {
         let begun_ns = self.recorder.now_ns();
         let mut phase = Phase::Forward;
         let mut since = self.now()?;
@@ -58,7 +58,7 @@ impl Running<'_> {
             if let Some(mark) = blocks.next_if(|mark| mark.begin == index) {
                 self.recorder.open(Kind::Block, mark.block as u64);
                 let (begun_ns, begun) = (self.recorder.now_ns(), self.now()?);
-                open = Some(Open { block: mark.block, phase, end: mark.end, begun_ns, begun });
+                open = Some(OpenPass { block: mark.block, phase, end: mark.end, begun_ns, begun });
             }
             match &self.program.instructions[index] {
                 Instruction::Run(_) => {
@@ -101,7 +101,7 @@ impl Running<'_> {
     }
 
     /// Gives the device all operations from the first of these on, up to what is none; that is where it goes on.
-    fn stretch(&mut self, Range { start, end }: Range<usize>) -> Result<usize, Error> {
+    fn stretch(&mut self, Range { start, end }: Range<usize>) -> Result<usize, TrainerError> {
         let others = self.program.instructions[start..end].iter();
         let end = start + others.take_while(|instruction| matches!(instruction, Instruction::Run(_))).count();
         if self.asleep.is_none() {
@@ -112,7 +112,7 @@ impl Running<'_> {
         Ok(end)
     }
 
-    fn finish(&mut self, ticket: u32, since: &mut u64) -> Result<(), Error> {
+    fn finish(&mut self, ticket: u32, since: &mut u64) -> Result<(), TrainerError> {
         let mut begun = None;
         if let Some(joined) = &mut self.exchanges[ticket as usize]
             && let Some(mut ticket) = joined.ticket.take()
@@ -130,8 +130,8 @@ impl Running<'_> {
         Ok(())
     }
 
-    fn end_block(&mut self, index: usize, open: &mut Option<Open>) -> Result<(), Error> {
-        if let Some(Open { block, phase, begun_ns, begun, .. }) = open.take_if(|open| open.end <= index) {
+    fn end_block(&mut self, index: usize, open: &mut Option<OpenPass>) -> Result<(), TrainerError> {
+        if let Some(OpenPass { block, phase, begun_ns, begun, .. }) = open.take_if(|open| open.end <= index) {
             self.rest(begun_ns, (phase, block));
             let now = self.now()?;
             self.recorder.close();
@@ -148,12 +148,12 @@ impl Running<'_> {
     }
 
     /// A point in time: of the host's clock, or the number of one of the device's.
-    fn now(&mut self) -> Result<u64, Error> {
+    fn now(&mut self) -> Result<u64, TrainerError> {
         Ok(self.loaded.stamp()?.map_or_else(|| self.recorder.now_ns(), |stamp| stamp as u64))
     }
 
     /// What has passed was for this.
-    fn lap(&mut self, what: What, since: &mut u64) -> Result<(), Error> {
+    fn lap(&mut self, what: What, since: &mut u64) -> Result<(), TrainerError> {
         let begun = std::mem::replace(since, self.now()?);
         self.note(what, begun, *since);
         Ok(())
@@ -192,13 +192,13 @@ impl Running<'_> {
     }
 
     /// Waits until the device has run all that it was given, or until it may never have.
-    pub(super) fn wait(&mut self) -> Result<(), Error> {
+    pub(super) fn wait(&mut self) -> Result<(), TrainerError> {
         let Self { groups, loaded, world, abort, recorder, last, .. } = self;
         Ok(recorder.wait_in(*last, || groups.wait(loaded.queue(), *world, abort))?)
     }
 
     /// Counts what took its time by the device's clock, which began then by the host's.
-    fn settle(&mut self, begun_ns: u64) -> Result<(), Error> {
+    fn settle(&mut self, begun_ns: u64) -> Result<(), TrainerError> {
         if self.laps.is_empty() {
             return Ok(());
         }

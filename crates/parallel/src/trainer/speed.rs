@@ -6,7 +6,7 @@ use comm::Communicator;
 use device::Region;
 use terms::{Collective, Dtype, Reduce};
 
-use super::{Error, StepReport, Trainer, call};
+use super::{StepReport, Trainer, TrainerError, call};
 
 impl Trainer {
     /// Seconds that each block of the model takes in a step, forward and backward, without communication: the mean over the
@@ -14,7 +14,7 @@ impl Trainer {
     ///
     /// # Errors
     /// As [`Trainer::step`].
-    pub fn block_seconds(&mut self, world: &mut dyn Communicator) -> Result<Vec<f64>, Error> {
+    pub fn block_seconds(&mut self, world: &mut dyn Communicator) -> Result<Vec<f64>, TrainerError> {
         self.load()?;
         self.steps += 1;
         let mut seconds = vec![0.0; self.recipe.model.blocks.len()];
@@ -46,7 +46,7 @@ impl Trainer {
         &mut self,
         report: &StepReport,
         world: &mut dyn Communicator,
-    ) -> Result<Vec<f64>, Error> {
+    ) -> Result<Vec<f64>, TrainerError> {
         let mut seconds = vec![0.0; self.recipe.mesh.data];
         let micros = self.recipe.micro_batches[self.at.data] as f64;
         seconds[self.at.data] = (report.forward_s + report.backward_s) / micros;
@@ -55,9 +55,9 @@ impl Trainer {
 }
 
 /// Numbers of all ranks, reduced element by element.
-fn joined(numbers: &[f64], reduce: Reduce, world: &mut dyn Communicator) -> Result<Vec<f64>, Error> {
+fn joined(numbers: &[f64], reduce: Reduce, world: &mut dyn Communicator) -> Result<Vec<f64>, TrainerError> {
     let bytes = size_of_val(numbers);
-    let region = Region::host(bytes).map_err(|source| Error::Memory { bytes, source })?;
+    let region = Region::host(bytes).map_err(|source| TrainerError::Memory { bytes, source })?;
     let base = region.base().cast::<f64>();
     // SAFETY: fresh memory of that size, which only this function uses but for the operation below.
     unsafe { std::slice::from_raw_parts_mut(base, numbers.len()) }.copy_from_slice(numbers);

@@ -1,6 +1,6 @@
 //! That each operation of real programs can be run by itself: its shape is that of a sample.
 
-use engine::{Instruction, Sample, Shape};
+use engine::{Instruction, OperationShape, Sample};
 use parallel::Mesh;
 use terms::Dtype;
 
@@ -27,10 +27,10 @@ fn every_operation_of_a_step_has_a_sample_of_its_shape() {
             let program = parallel::program(&recipe(model, precision, mesh), 0).map_err(|error| error.error).unwrap();
             for instruction in &program.instructions {
                 let Instruction::Run(op) = instruction else { continue };
-                let shape = Shape::of(&program, op);
+                let shape = OperationShape::of(&program, op);
                 let sample = Sample::new(shape.kernel, &shape.dims, shape.dtype);
                 let sample = sample.unwrap_or_else(|why| panic!("{name}: {shape:?}: {why}"));
-                let own = Shape::of(&sample.program, sample.op());
+                let own = OperationShape::of(&sample.program, sample.op());
                 assert_eq!((own.kernel, &own.dims, own.dtype), (shape.kernel, &shape.dims, shape.dtype), "{name}");
                 assert_eq!(own.flops, shape.flops, "{name}: {shape:?}");
             }

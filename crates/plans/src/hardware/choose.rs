@@ -25,10 +25,10 @@ pub(crate) enum Network {
 }
 
 /// A model name, and whether it is the form with NVLink between all GPUs of a host.
-type Form = (&'static str, &'static str, fn(&str) -> bool);
+type ModelForm = (&'static str, &'static str, fn(&str) -> bool);
 
 /// PCIe cards have other links, other clocks and other memory.
-const FORMS: [Form; 9] = [
+const FORMS: [ModelForm; 9] = [
     // One NVLink domain of as many GPUs with links and memory of the same rates.
     ("GB300", "gb200-nvl72", |_| true),
     ("GB200", "gb200-nvl72", |_| true),

@@ -1,13 +1,13 @@
 //! The steps of a job: a start of ranks for each number of ranks that its plan has.
 
-use launch::job::{Step, Target};
+use launch::job::{RankStart, Target};
 use record::Case;
 use serde_json::{Value, json};
 use view::number::list;
 
 /// A step for each number of ranks, the smallest first: efficiency is computed against fewer ranks, which must be there. Each
 /// is spread over as many of the nodes as take equal shares; what fits no nodes is left out.
-pub(super) fn spread(numbers: &[u32], (most, nodes): (u32, u32), target: &Target) -> Vec<Step> {
+pub(super) fn spread(numbers: &[u32], (most, nodes): (u32, u32), target: &Target) -> Vec<RankStart> {
     let each = most / nodes;
     let of = |ranks: u32| {
         let fits = |nodes: &u32| ranks.is_multiple_of(*nodes) && ranks / nodes <= each;
@@ -16,17 +16,17 @@ pub(super) fn spread(numbers: &[u32], (most, nodes): (u32, u32), target: &Target
             (_, true) => Some(nodes).filter(fits),
             _ => (1..=nodes).rev().find(fits),
         };
-        Some(Step { ranks, nodes: found?, cores: 0, gpus: 0, starts: 1 })
+        Some(RankStart { ranks, nodes: found?, cores: 0, gpus: 0, starts: 1 })
     };
     numbers.iter().filter_map(|ranks| of(*ranks)).collect()
 }
 
 /// The steps that some case runs in, with the cores and GPUs that each rank keeps busy, and the starts that its worlds need.
-pub(super) fn needed(steps: Vec<Step>, running: &[&Case]) -> Vec<Step> {
-    let with_needs = |step: Step| {
+pub(super) fn needed(steps: Vec<RankStart>, running: &[&Case]) -> Vec<RankStart> {
+    let with_needs = |step: RankStart| {
         let own: Vec<&Case> = running.iter().copied().filter(|case| case.ranks() == step.ranks).collect();
         let (cores, gpus) = (super::cores(&own, step.ranks), super::gpus(&own, step.ranks));
-        (!own.is_empty()).then_some(Step { cores, gpus, starts: starts(&own), ..step })
+        (!own.is_empty()).then_some(RankStart { cores, gpus, starts: starts(&own), ..step })
     };
     steps.into_iter().filter_map(with_needs).collect()
 }
@@ -48,14 +48,14 @@ pub(super) fn starts(own: &[&Case]) -> u32 {
 }
 
 /// Cores for each rank of the largest step, so that every step has enough on its nodes.
-pub(super) fn cores(steps: &[Step], (ranks, nodes): (u32, u32)) -> usize {
+pub(super) fn cores(steps: &[RankStart], (ranks, nodes): (u32, u32)) -> usize {
     let places = (ranks / nodes).max(1) as usize;
     let wanted = steps.iter().map(|step| ((step.ranks / step.nodes) as usize * step.cores).div_ceil(places));
     wanted.max().unwrap_or(1).max(1)
 }
 
 /// `steps of 1, 2 and 4 ranks`.
-pub(super) fn title(steps: &[Step]) -> String {
+pub(super) fn title(steps: &[RankStart]) -> String {
     let numbers: Vec<u32> = steps.iter().map(|step| step.ranks).collect();
     match numbers.as_slice() {
         [1] => "a step of 1 rank".to_owned(),
@@ -65,7 +65,7 @@ pub(super) fn title(steps: &[Step]) -> String {
 }
 
 /// A step, for programs.
-pub fn json(step: &Step) -> Value {
+pub fn json(step: &RankStart) -> Value {
     json!({
         "ranks": step.ranks, "nodes": step.nodes, "cores_per_process": step.cores, "gpus_per_process": step.gpus,
         "starts": step.starts
@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn every_step_has_its_cores() {
-        let step = |ranks, nodes, cores| Step { ranks, nodes, cores, gpus: 0, starts: 1 };
+        let step = |ranks, nodes, cores| RankStart { ranks, nodes, cores, gpus: 0, starts: 1 };
         assert_eq!(cores(&[step(4, 1, 1), step(1, 1, 1)], (4, 1)), 1);
         // Two ranks of eight threads need the cores of four ranks on two nodes.
         assert_eq!(cores(&[step(4, 2, 1), step(2, 2, 8)], (4, 2)), 4);

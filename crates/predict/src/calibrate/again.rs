@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use engine::{Sample, Shape};
+use engine::{OperationShape, Sample};
 use record::{KernelTime, MachineProfile, TransferTime};
 use terms::Named;
 
@@ -48,7 +48,7 @@ pub fn again(profile: &MachineProfile, caches: Caches) -> Option<String> {
             kernel.kernel,
             kernel.dtype.name(),
             kernel.ranks,
-            rotate(&Shape::of(&sample.program, sample.op()), caches),
+            rotate(&OperationShape::of(&sample.program, sample.op()), caches),
             words(&kernel.dims)
         );
     }

@@ -4,7 +4,7 @@ use record::{CaseLine, Constant, ConstantName, Slowdowns, TransferTime};
 use serde_json::Value;
 use terms::Collective;
 
-use super::profile::Measured;
+use super::profile::MeasuredOperation;
 use super::shapes::TINY;
 
 /// The least spread of a constant: two machines of one kind differ by more than what one of them measures of itself.
@@ -24,15 +24,15 @@ const NORMAL: f64 = 1.4826;
 
 /// All constants that the results tell.
 pub(super) fn constants(
-    measured: &[Measured],
+    measured: &[MeasuredOperation],
     transfers: &[TransferTime],
     slowdowns: Option<&Slowdowns>,
     lines: &[&CaseLine],
 ) -> Vec<Constant> {
     // All ranks at once are how steps run.
     let most = measured.iter().map(|one| one.time.ranks).max().unwrap_or(1);
-    let at_once: Vec<&Measured> = measured.iter().filter(|one| one.time.ranks == most).collect();
-    let rates = |one: &&&Measured| one.shape.flops == 0.0 && one.shape.bytes >= MUCH;
+    let at_once: Vec<&MeasuredOperation> = measured.iter().filter(|one| one.time.ranks == most).collect();
+    let rates = |one: &&&MeasuredOperation| one.shape.flops == 0.0 && one.shape.bytes >= MUCH;
     let rates: Vec<f64> = at_once.iter().filter(rates).map(|one| one.shape.bytes as f64 / one.time.seconds).collect();
     let memory = middle(ConstantName::MemoryRate, &rates);
     let mut found = of_products(&at_once, memory.as_ref().map(|constant| constant.value));
@@ -61,17 +61,18 @@ fn middle(name: ConstantName, values: &[f64]) -> Option<Constant> {
 }
 
 /// The rate of large products, what small ones take in addition to moving their matrices, and the rate of attention.
-fn of_products(measured: &[&Measured], memory: Option<f64>) -> Vec<Constant> {
-    let of =
-        |prefix: &'static str| move |one: &&&Measured| one.time.kernel.starts_with(prefix) && one.shape.flops > 0.0;
-    let rate = |one: &Measured| one.shape.flops / one.time.seconds;
-    let products: Vec<&&Measured> = measured.iter().filter(of("product")).collect();
+fn of_products(measured: &[&MeasuredOperation], memory: Option<f64>) -> Vec<Constant> {
+    let of = |prefix: &'static str| {
+        move |one: &&&MeasuredOperation| one.time.kernel.starts_with(prefix) && one.shape.flops > 0.0
+    };
+    let rate = |one: &MeasuredOperation| one.shape.flops / one.time.seconds;
+    let products: Vec<&&MeasuredOperation> = measured.iter().filter(of("product")).collect();
     let Some(fastest) = products.iter().map(|one| rate(one)).reduce(f64::max) else { return Vec::new() };
     let near: Vec<f64> = products.iter().map(|one| rate(one)).filter(|rate| *rate >= NEAR_FASTEST * fastest).collect();
     let reached = stats::median(&near);
     let mut found: Vec<Constant> = middle(ConstantName::ProductRate, &near).into_iter().collect();
-    let moving = |one: &Measured| memory.map_or(0.0, |rate| one.shape.bytes as f64 / rate);
-    let lost = |one: &&&Measured| (one.time.seconds - moving(one)) * reached - one.shape.flops;
+    let moving = |one: &MeasuredOperation| memory.map_or(0.0, |rate| one.shape.bytes as f64 / rate);
+    let lost = |one: &&&MeasuredOperation| (one.time.seconds - moving(one)) * reached - one.shape.flops;
     let lost: Vec<f64> = products.iter().map(lost).filter(|flops| *flops > 0.0).collect();
     found.extend(middle(ConstantName::ProductRamp, &lost));
     let attention: Vec<f64> = measured.iter().filter(of("attention")).map(|one| rate(one) / reached).collect();

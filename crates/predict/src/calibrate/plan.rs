@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use engine::Shape;
+use engine::OperationShape;
 use terms::{Dtype, Error, Named};
 
-use super::shapes::{Bounds, FULL, QUICK, TINY_SETTINGS, shapes};
+use super::shapes::{FULL, KernelBounds, QUICK, TINY_SETTINGS, shapes};
 
 /// What is to be calibrated.
 #[derive(Clone, Debug)]
@@ -81,12 +81,12 @@ fn at_once(ranks: u32) -> String {
     if ranks > 1 { format!("[1, {ranks}]") } else { "1".to_owned() }
 }
 
-fn kernels(text: &mut String, wish: &Wish, bounds: Bounds) -> Result<(), Error> {
+fn kernels(text: &mut String, wish: &Wish, bounds: KernelBounds) -> Result<(), Error> {
     let mut known: Vec<(&'static str, Dtype, Vec<u64>)> = Vec::new();
     for precision in &wish.precisions {
         for (kernel, shapes) in shapes(*precision, bounds)? {
             // What is of no precision, such as an update without a copy, is the same in all.
-            let mut fresh: Vec<Shape> = shapes;
+            let mut fresh: Vec<OperationShape> = shapes;
             fresh.retain(|shape| !known.contains(&(kernel, shape.dtype, shape.dims.clone())));
             known.extend(fresh.iter().map(|shape| (kernel, shape.dtype, shape.dims.clone())));
             for dtype in Dtype::ALL.iter().copied() {
@@ -110,7 +110,7 @@ fn kernels(text: &mut String, wish: &Wish, bounds: Bounds) -> Result<(), Error> 
 
 /// Bytes of all copies of an operation's buffers. What the operation before left is near; parameters are not, nor is what a step does
 /// once with each.
-pub(super) fn rotate(shape: &Shape, caches: Caches) -> u64 {
+pub(super) fn rotate(shape: &OperationShape, caches: Caches) -> u64 {
     let known = |bytes: u64, usual: u64, most: u64| if bytes == 0 { usual } else { bytes.min(most) };
     let near = TIMES_CACHE * known(caches.own, USUAL.own, MOST.own);
     let far = 2 * known(caches.shared, USUAL.shared, MOST.shared);

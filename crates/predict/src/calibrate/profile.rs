@@ -1,6 +1,6 @@
 //! From the results of a calibration to the profile of a machine.
 
-use engine::{Sample, Shape};
+use engine::{OperationShape, Sample};
 use record::found::SLOWDOWN;
 use record::{
     Case, CaseLine, KernelTime, MACHINE_PROFILE_VERSION, Machine, MachineProfile, ProfileBasis, Slowdowns, TransferTime,
@@ -26,9 +26,9 @@ pub struct Given {
 }
 
 /// An operation that was measured, with what it computes and moves.
-pub(super) struct Measured {
+pub(super) struct MeasuredOperation {
     pub(super) time: KernelTime,
-    pub(super) shape: Shape,
+    pub(super) shape: OperationShape,
 }
 
 /// Operations shorter than this say more of the clock and of caches than of how runs differ.
@@ -42,7 +42,7 @@ const NORMAL: f64 = 1.4826;
 /// Where no operation was measured, or the size of the machine's memory is not known.
 pub fn machine_profile(lines: &[CaseLine], machine: &Machine, given: Given) -> Result<MachineProfile, Error> {
     let right: Vec<&CaseLine> = lines.iter().filter(|line| is_right(line)).collect();
-    let measured: Vec<Measured> = right.iter().filter_map(|line| kernel(line)).collect();
+    let measured: Vec<MeasuredOperation> = right.iter().filter_map(|line| kernel(line)).collect();
     if measured.is_empty() {
         let failed = lines.iter().find(|line| line.status == Status::Failed).and_then(|line| line.reason.clone());
         let error = Error::new("no operation was measured: there is no profile of this machine");
@@ -91,16 +91,16 @@ fn seconds(line: &CaseLine) -> Option<f64> {
 }
 
 /// An operation; None where the line is of another benchmark, or of an operation that this program does not know.
-fn kernel(line: &CaseLine) -> Option<Measured> {
+fn kernel(line: &CaseLine) -> Option<MeasuredOperation> {
     let dtype = Dtype::from_name(text(line, "dtype")?).filter(|_| line.benchmark == "kernel")?;
     let words = text(line, "dims")?.split('x').filter(|word| *word != "none");
     let dims: Vec<u64> = words.map(|word| word.parse().ok()).collect::<Option<_>>()?;
     let kernel = text(line, "kernel")?;
     let sample = Sample::new(kernel, &dims, dtype).ok()?;
-    let shape = Shape::of(&sample.program, sample.op());
+    let shape = OperationShape::of(&sample.program, sample.op());
     let (seconds, spread) = (seconds(line)?, spread(line));
     let time = KernelTime { kernel: kernel.to_owned(), dtype, dims, ranks: line.ranks, seconds, spread };
-    Some(Measured { time, shape })
+    Some(MeasuredOperation { time, shape })
 }
 
 /// An exchange; None where the line is of another benchmark, or has a group that runs alone.

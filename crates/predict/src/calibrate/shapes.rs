@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use engine::{Instruction, Shape};
+use engine::{Instruction, OperationShape};
 use parallel::{Mesh, Recipe};
 use terms::{Dtype, Error};
 
 /// A model with the settings of a step.
-struct Model {
+struct SetModel {
     name: &'static str,
     settings: &'static [(&'static str, f64)],
     batches: &'static [usize],
@@ -15,16 +15,16 @@ struct Model {
     tensor: usize,
 }
 
-const fn model(name: &'static str, settings: &'static [(&'static str, f64)], batches: &'static [usize]) -> Model {
-    Model { name, settings, batches, tensor: 1 }
+const fn model(name: &'static str, settings: &'static [(&'static str, f64)], batches: &'static [usize]) -> SetModel {
+    SetModel { name, settings, batches, tensor: 1 }
 }
 
 /// Models of every family of the catalogue, of one layer where all layers are alike, and some whose sizes are not multiples of 8.
-const MODELS: &[Model] = &[
+const MODELS: &[SetModel] = &[
     model("gpt2-mini", &[("layers", 1.0)], &[1, 4, 16]),
     model("gpt2-mini", &[("layers", 1.0), ("width", 180.0), ("heads", 9.0), ("vocabulary", 1009.0)], &[1, 3]),
     model("gpt2-mini", &[("layers", 1.0), ("width", 512.0), ("heads", 8.0), ("sequence", 256.0)], &[2]),
-    Model { tensor: 2, ..model("gpt2-mini", &[("layers", 1.0)], &[2]) },
+    SetModel { tensor: 2, ..model("gpt2-mini", &[("layers", 1.0)], &[2]) },
     model("transformer-small", &[("layers", 1.0), ("sequence", 64.0)], &[1, 2]),
     model("llama-tiny", &[("layers", 1.0)], &[1, 4]),
     model("bert-base", &[("layers", 1.0), ("sequence", 64.0)], &[1, 2]),
@@ -36,7 +36,7 @@ const MODELS: &[Model] = &[
 
 /// How many operations of a kernel are measured at most, and the largest of them.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Bounds {
+pub(super) struct KernelBounds {
     /// Sizes of a kind of product or convolution, and of attention.
     pub(super) products: usize,
     /// Sizes of every other kernel.
@@ -48,9 +48,9 @@ pub(super) struct Bounds {
 }
 
 /// A calibration that is over in a minute.
-pub(super) const QUICK: Bounds = Bounds { products: 11, others: 4, flops: 1.2e9, bytes: 32 << 20 };
+pub(super) const QUICK: KernelBounds = KernelBounds { products: 11, others: 4, flops: 1.2e9, bytes: 32 << 20 };
 /// A calibration that takes its time.
-pub(super) const FULL: Bounds = Bounds { products: 40, others: 12, flops: 2e10, bytes: 512 << 20 };
+pub(super) const FULL: KernelBounds = KernelBounds { products: 40, others: 12, flops: 2e10, bytes: 512 << 20 };
 
 /// Sizes that are closer than this to one that is measured are not, in powers of two.
 const NEAR: f64 = 0.25;
@@ -59,8 +59,11 @@ const NEAR: f64 = 0.25;
 ///
 /// # Errors
 /// A model that the catalogue has not: a mistake here.
-pub(super) fn shapes(precision: Dtype, bounds: Bounds) -> Result<BTreeMap<&'static str, Vec<Shape>>, Error> {
-    let mut found: BTreeMap<&'static str, Vec<Shape>> = BTreeMap::new();
+pub(super) fn shapes(
+    precision: Dtype,
+    bounds: KernelBounds,
+) -> Result<BTreeMap<&'static str, Vec<OperationShape>>, Error> {
+    let mut found: BTreeMap<&'static str, Vec<OperationShape>> = BTreeMap::new();
     for model in MODELS {
         for batch in model.batches {
             for shape in of_step(model, *batch, precision)? {
@@ -81,19 +84,19 @@ pub(super) fn shapes(precision: Dtype, bounds: Bounds) -> Result<BTreeMap<&'stat
     Ok(found)
 }
 
-fn is_same(one: &Shape, other: &Shape) -> bool {
+fn is_same(one: &OperationShape, other: &OperationShape) -> bool {
     (one.dtype, &one.dims) == (other.dtype, &other.dims)
 }
 
 /// The operations of a step of the model's first rank.
-fn of_step(model: &Model, batch: usize, precision: Dtype) -> Result<Vec<Shape>, Error> {
+fn of_step(model: &SetModel, batch: usize, precision: Dtype) -> Result<Vec<OperationShape>, Error> {
     let settings: Vec<(String, f64)> =
         model.settings.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
     let built = model::model(model.name, &settings).map_err(|error| error.error)?;
     let recipe = recipe(built, precision, batch, model.tensor);
     let program = parallel::program(&recipe, 0).map_err(|refused| refused.error)?;
     let shape = |instruction: &Instruction| match instruction {
-        Instruction::Run(op) => Some(Shape::of(&program, op)),
+        Instruction::Run(op) => Some(OperationShape::of(&program, op)),
         _ => None,
     };
     Ok(program.instructions.iter().filter_map(shape).collect())
@@ -117,16 +120,17 @@ fn recipe(model: model::Model, precision: Dtype, micro_batch: usize, tensor: usi
 
 /// The sizes that cover the others best: the smallest and the largest work, then again and again the one that is farthest from all
 /// that are taken (Gonzalez, Theoretical Computer Science 38, 1985: never more than twice as far as the best choice).
-fn thinned(mut shapes: Vec<Shape>, most: usize) -> Vec<Shape> {
+fn thinned(mut shapes: Vec<OperationShape>, most: usize) -> Vec<OperationShape> {
     shapes.sort_by_key(|shape| (shape.bytes, shape.dims.clone()));
-    let mut taken: Vec<Shape> = Vec::new();
+    let mut taken: Vec<OperationShape> = Vec::new();
     let largest = shapes.pop();
     if most > 1 && !shapes.is_empty() {
         taken.push(shapes.remove(0));
     }
     taken.extend(largest);
     while taken.len() < most {
-        let apart = |shape: &Shape| taken.iter().map(|other| distance(shape, other)).fold(f64::INFINITY, f64::min);
+        let apart =
+            |shape: &OperationShape| taken.iter().map(|other| distance(shape, other)).fold(f64::INFINITY, f64::min);
         let farthest =
             (0..shapes.len()).map(|at| (apart(&shapes[at]), at)).reduce(|a, b| if b.0 > a.0 { b } else { a });
         match farthest {
@@ -139,7 +143,7 @@ fn thinned(mut shapes: Vec<Shape>, most: usize) -> Vec<Shape> {
 }
 
 /// How far sizes are apart, in powers of two: of the size that differs most. A flag that differs is as far as a factor of two.
-fn distance(one: &Shape, other: &Shape) -> f64 {
+fn distance(one: &OperationShape, other: &OperationShape) -> f64 {
     let log = |size: u64| (1.0 + size as f64).log2();
     one.dims.iter().zip(&other.dims).map(|(a, b)| (log(*a) - log(*b)).abs()).fold(0.0, f64::max)
 }
@@ -170,7 +174,8 @@ mod tests {
     #[test]
     fn no_size_is_far_from_all_that_are_measured() {
         // A factor of 23 in the size that differs most.
-        let (all, few) = (Bounds { products: 10_000, others: 10_000, ..QUICK }, shapes(Dtype::F32, QUICK).unwrap());
+        let (all, few) =
+            (KernelBounds { products: 10_000, others: 10_000, ..QUICK }, shapes(Dtype::F32, QUICK).unwrap());
         for (kernel, shapes) in shapes(Dtype::F32, all).unwrap() {
             for shape in shapes {
                 let nearest = few[kernel].iter().map(|other| distance(&shape, other)).fold(f64::INFINITY, f64::min);

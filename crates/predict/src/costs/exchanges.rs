@@ -7,7 +7,7 @@ use super::Costs;
 
 /// The ranks of an exchange, and what they share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Group {
+pub struct ExchangeGroup {
     /// Ranks of the group.
     pub ranks: u32,
     /// Of these, how many are on one node.
@@ -18,7 +18,7 @@ pub struct Group {
     pub node: u32,
 }
 
-impl Group {
+impl ExchangeGroup {
     /// The group of ranks at this distance from each other, on nodes of `node` ranks each, of `all` ranks.
     pub fn strided(ranks: usize, stride: usize, node: usize, all: usize) -> Self {
         let node = node.min(all).max(1);
@@ -42,7 +42,7 @@ const STEP_OF_LATENCY: f64 = 0.1;
 
 impl Costs<'_> {
     /// The time of an exchange of these bytes (S of docs/explanation/bandwidth.md).
-    pub fn exchange(&self, operation: Collective, group: Group, bytes: u64) -> f64 {
+    pub fn exchange(&self, operation: Collective, group: ExchangeGroup, bytes: u64) -> f64 {
         if group.ranks <= 1 {
             return 0.0;
         }
@@ -56,7 +56,7 @@ impl Costs<'_> {
     }
 
     /// The time that constants give: a ring within a node, a ring over nodes whose links its groups share.
-    fn modelled_exchange(&self, operation: Collective, group: Group, bytes: u64) -> f64 {
+    fn modelled_exchange(&self, operation: Collective, group: ExchangeGroup, bytes: u64) -> f64 {
         let (ranks, nodes) = (f64::from(group.ranks), f64::from(group.nodes()));
         let (share, steps) = match operation {
             Collective::AllReduce => (2.0 * (ranks - 1.0) / ranks, 2.0 * (ranks - 1.0)),
@@ -78,7 +78,7 @@ impl Costs<'_> {
     }
 
     /// Measured over modelled time, of the measured curve that is nearest to the group, at these bytes.
-    fn measured_ratio(&self, operation: Collective, group: Group, bytes: u64) -> Option<f64> {
+    fn measured_ratio(&self, operation: Collective, group: ExchangeGroup, bytes: u64) -> Option<f64> {
         let of = |is_wanted: &dyn Fn(Collective) -> bool| -> Vec<&TransferTime> {
             let measured = self.profile.transfers.iter().filter(|transfer| transfer.ranks > 1);
             measured.filter(|transfer| is_wanted(transfer.operation)).collect()
@@ -95,7 +95,7 @@ impl Costs<'_> {
         let nearest = all.iter().map(|transfer| far(transfer)).min_by(f64::total_cmp)?;
         let mut curve: Vec<(f64, f64)> = Vec::new();
         for transfer in all.iter().filter(|transfer| far(transfer) <= nearest + 1e-9) {
-            let of = Group {
+            let of = ExchangeGroup {
                 ranks: transfer.ranks,
                 per_node: transfer.ranks_per_node,
                 groups: transfer.groups,
@@ -137,21 +137,21 @@ mod tests {
     #[test]
     fn a_group_knows_who_shares_the_links_of_its_node() {
         // 64 ranks, 8 a node. Tensor groups of 4 stay on a node.
-        let tensor = Group::strided(4, 1, 8, 64);
+        let tensor = ExchangeGroup::strided(4, 1, 8, 64);
         assert_eq!((tensor.per_node, tensor.groups, tensor.nodes()), (4, 2, 1));
         // Replicas of such groups: two members a node, four groups share it.
-        let data = Group::strided(16, 4, 8, 64);
+        let data = ExchangeGroup::strided(16, 4, 8, 64);
         assert_eq!((data.per_node, data.groups, data.nodes()), (2, 4, 8));
         // Stages on different nodes: all eight ranks of a node send at once.
-        let link = Group::strided(2, 16, 8, 64);
+        let link = ExchangeGroup::strided(2, 16, 8, 64);
         assert_eq!((link.per_node, link.groups, link.nodes()), (1, 8, 2));
-        assert_eq!(Group::strided(2, 1, 8, 2).nodes(), 1);
+        assert_eq!(ExchangeGroup::strided(2, 1, 8, 2).nodes(), 1);
     }
 
     #[test]
     fn measured_times_are_met_and_carried_to_other_numbers_of_ranks() {
         let mut profile = machine("a100-nvlink").unwrap().profile();
-        let group = Group { ranks: 2, per_node: 2, groups: 1, node: 8 };
+        let group = ExchangeGroup { ranks: 2, per_node: 2, groups: 1, node: 8 };
         let time = |profile: &record::MachineProfile, group, bytes| {
             let costs = Costs::new(profile, Constants::of(profile), Software::Rankmark, 8);
             costs.exchange(Collective::AllReduce, group, bytes)
@@ -170,16 +170,16 @@ mod tests {
             });
         }
         assert!((time(&profile, group, 1 << 24) / large - 3.0).abs() < 1e-9);
-        let four = Group { ranks: 4, per_node: 4, ..group };
+        let four = ExchangeGroup { ranks: 4, per_node: 4, ..group };
         let plain = machine("a100-nvlink").unwrap().profile();
         assert!((time(&profile, four, 1 << 20) / time(&plain, four, 1 << 20) - 2.0).abs() < 1e-9);
-        assert_eq!(time(&profile, Group { ranks: 1, ..group }, 1 << 20), 0.0);
+        assert_eq!(time(&profile, ExchangeGroup { ranks: 1, ..group }, 1 << 20), 0.0);
     }
 
     #[test]
     fn a_send_takes_the_time_of_sends_where_they_were_measured() {
         let mut profile = machine("a100-nvlink").unwrap().profile();
-        let group = Group { ranks: 2, per_node: 2, groups: 1, node: 2 };
+        let group = ExchangeGroup { ranks: 2, per_node: 2, groups: 1, node: 2 };
         let mut add = |operation, seconds| {
             profile.transfers.push(TransferTime {
                 operation,

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use engine::{Kind, Shape};
+use engine::{Kind, OperationShape};
 use record::{ConstantName, KernelTime, MachineProfile};
 use terms::Dtype;
 
@@ -43,7 +43,7 @@ pub struct OperationTime {
 
 impl Costs<'_> {
     /// The time of an operation. `joins`: bytes that are not read again because the product before it computes it.
-    pub fn operation(&self, shape: &Shape, kind: Kind, joins: Option<u64>) -> OperationTime {
+    pub fn operation(&self, shape: &OperationShape, kind: Kind, joins: Option<u64>) -> OperationTime {
         if self.is_fused(shape.kernel) {
             return OperationTime::default();
         }
@@ -71,7 +71,7 @@ impl Costs<'_> {
     }
 
     /// The time that constants give.
-    fn modelled(&self, shape: &Shape, kind: Kind, joins: Option<u64>) -> f64 {
+    fn modelled(&self, shape: &OperationShape, kind: Kind, joins: Option<u64>) -> f64 {
         let bytes = (shape.bytes - joins.unwrap_or(0).min(shape.bytes)) as f64;
         let memory = bytes / self.get(ConstantName::MemoryRate);
         match kind {
@@ -83,7 +83,7 @@ impl Costs<'_> {
     }
 
     /// Operations a second of large products of this type: a GPU multiplies f32 and f64 at a share of the rate of 16-bit types.
-    fn rate(&self, shape: &Shape) -> f64 {
+    fn rate(&self, shape: &OperationShape) -> f64 {
         let of_type = match (self.profile.multiprocessors > 0, shape.dtype) {
             (true, Dtype::F32) => 0.125,
             (true, Dtype::F64) => 0.06,
@@ -94,7 +94,7 @@ impl Costs<'_> {
     }
 
     /// A product loads and stores its tiles beside multiplying.
-    fn product(&self, shape: &Shape, memory: f64) -> f64 {
+    fn product(&self, shape: &OperationShape, memory: f64) -> f64 {
         let &[m, n, k, ..] = shape.dims.as_slice() else { return memory };
         let (mut share, mut depth) = (1.0, 0.0);
         if self.profile.multiprocessors > 0 {
@@ -114,7 +114,7 @@ impl Costs<'_> {
         flops / self.rate(shape) + EXPOSED * memory
     }
 
-    fn attention(&self, shape: &Shape, memory: f64) -> f64 {
+    fn attention(&self, shape: &OperationShape, memory: f64) -> f64 {
         let rate = self.rate(shape) * self.get(ConstantName::AttentionShare);
         if !self.habits.scores_in_memory {
             return (shape.flops / rate).max(memory);
@@ -129,7 +129,7 @@ impl Costs<'_> {
     }
 
     /// How far this operation is from what was measured of its kernel; None where nothing was.
-    pub fn distance(&self, shape: &Shape) -> Option<f64> {
+    pub fn distance(&self, shape: &OperationShape) -> Option<f64> {
         self.kernels.get(&(shape.kernel, shape.dtype))?.distance(&shape.dims)
     }
 }

@@ -3,10 +3,10 @@
 use crate::constants::CONSTANTS;
 
 /// A square matrix over the constants.
-pub type Matrix = [[f64; CONSTANTS]; CONSTANTS];
+pub type SquareMatrix = [[f64; CONSTANTS]; CONSTANTS];
 
 /// Solves a symmetric positive definite system by Cholesky's method; None if it is not positive definite.
-pub(super) fn solve(matrix: &Matrix, right: &[f64; CONSTANTS]) -> Option<[f64; CONSTANTS]> {
+pub(super) fn solve(matrix: &SquareMatrix, right: &[f64; CONSTANTS]) -> Option<[f64; CONSTANTS]> {
     let lower = cholesky(matrix)?;
     let mut middle = [0.0; CONSTANTS];
     for row in 0..CONSTANTS {
@@ -22,7 +22,7 @@ pub(super) fn solve(matrix: &Matrix, right: &[f64; CONSTANTS]) -> Option<[f64; C
 }
 
 /// The inverse of such a matrix.
-pub(super) fn inverse(matrix: &Matrix) -> Option<Matrix> {
+pub(super) fn inverse(matrix: &SquareMatrix) -> Option<SquareMatrix> {
     let mut inverse = [[0.0; CONSTANTS]; CONSTANTS];
     for column in 0..CONSTANTS {
         let mut right = [0.0; CONSTANTS];
@@ -35,7 +35,7 @@ pub(super) fn inverse(matrix: &Matrix) -> Option<Matrix> {
     Some(inverse)
 }
 
-fn cholesky(matrix: &Matrix) -> Option<Matrix> {
+fn cholesky(matrix: &SquareMatrix) -> Option<SquareMatrix> {
     let mut lower = [[0.0; CONSTANTS]; CONSTANTS];
     for row in 0..CONSTANTS {
         for column in 0..=row {

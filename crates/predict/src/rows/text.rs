@@ -4,13 +4,13 @@ use terms::Error;
 use terms::outside;
 
 /// A table with its head.
-pub(super) struct Table<'a> {
+pub(super) struct HeadedTable<'a> {
     head: Vec<String>,
     lines: Vec<(usize, Vec<String>)>,
     text: std::marker::PhantomData<&'a str>,
 }
 
-impl Table<'_> {
+impl HeadedTable<'_> {
     pub(super) fn parse(text: &str, most: usize) -> Result<Self, Error> {
         let mut lines =
             text.lines().enumerate().map(|(at, line)| (at + 1, line)).filter(|(_, line)| !line.trim().is_empty());

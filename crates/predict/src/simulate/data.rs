@@ -4,7 +4,7 @@ use parallel::StagePieces;
 use terms::{Collective, Dtype};
 
 use super::replicas;
-use crate::costs::{Costs, Group};
+use crate::costs::{Costs, ExchangeGroup};
 use crate::workload::Step;
 
 /// The times of a stage's exchanges among replicas.
@@ -30,7 +30,7 @@ impl DataTimes {
     pub(super) fn new(costs: &Costs<'_>, step: &Step, stage: &StagePieces, bytes_of_gradient: u64) -> Self {
         let recipe = &step.workload.recipe;
         let group = replicas(step);
-        let tensor = Group::strided(recipe.mesh.tensor, 1, step.workload.ranks_per_node, recipe.mesh.ranks());
+        let tensor = ExchangeGroup::strided(recipe.mesh.tensor, 1, step.workload.ranks_per_node, recipe.mesh.ranks());
         let exchanges = recipe.mesh.data > 1 && recipe.communicate;
         let operation = if stage.level == 0 { Collective::AllReduce } else { Collective::ReduceScatter };
         let beside = if recipe.overlap { costs.collective_slowdown() } else { 1.0 };

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use parallel::{Event, Pass, Transfer};
 
 use super::data::DataTimes;
-use super::{Crossing, Shared, Times};
+use super::{Crossing, SharedStages, Times};
 use crate::passes::{BlockTimes, Parts};
 use crate::workload::Step;
 
@@ -93,7 +93,7 @@ impl<'a> Stage<'a> {
     }
 
     /// Plays events until one waits for what another stage has not done yet, or only one event or block. Gives whether any was played.
-    pub(super) fn advance(&mut self, events: &[Event], one: bool, shared: &mut Shared, times: &Times) -> bool {
+    pub(super) fn advance(&mut self, events: &[Event], one: bool, shared: &mut SharedStages, times: &Times) -> bool {
         let mut moved = false;
         while let Some(event) = events.get(self.next) {
             if !self.play(*event, one, shared, times) {
@@ -112,7 +112,7 @@ impl<'a> Stage<'a> {
     }
 
     /// Plays an event, or one block of a pass. False if it waits for what another stage has not done yet.
-    fn play(&mut self, event: Event, one: bool, shared: &mut Shared, times: &Times) -> bool {
+    fn play(&mut self, event: Event, one: bool, shared: &mut SharedStages, times: &Times) -> bool {
         match event {
             Event::Pass(pass) => {
                 if self.open.is_none() {
@@ -147,7 +147,7 @@ impl<'a> Stage<'a> {
     }
 
     /// Comes to an end of a transfer. False if it waits there for the other end.
-    fn come(&mut self, transfer: Transfer, sends: bool, shared: &mut Shared, times: &Times) -> bool {
+    fn come(&mut self, transfer: Transfer, sends: bool, shared: &mut SharedStages, times: &Times) -> bool {
         if !self.has_come {
             self.has_come = true;
             shared.come(transfer, sends, self.clock, times.links[transfer.link]);
@@ -222,7 +222,7 @@ impl<'a> Stage<'a> {
 
     /// Plays the next block of a pass, or one exchange of its tensor group if that shares a link. Opens the pass again unless that was
     /// its end.
-    fn block(&mut self, mut open: OpenPass, shared: &mut Shared, times: &Times) {
+    fn block(&mut self, mut open: OpenPass, shared: &mut SharedStages, times: &Times) {
         let block = open.blocks[open.next];
         if self.data.level == 3 && self.data.exchanges {
             let ahead = if self.data.overlap { 2 } else { 1 };
@@ -285,7 +285,7 @@ impl<'a> Stage<'a> {
     }
 
     /// A backward pass wrote to a block's units: those that are complete are exchanged.
-    fn wrote(&mut self, block: usize, reductions: &mut Vec<f64>, shared: &mut Shared) {
+    fn wrote(&mut self, block: usize, reductions: &mut Vec<f64>, shared: &mut SharedStages) {
         for unit in self.units(block) {
             self.left[*unit] -= 1;
             let complete = self.left[*unit] == 0 || self.data.level >= 2;
@@ -315,11 +315,11 @@ impl<'a> Stage<'a> {
     }
 
     /// Begins an exchange behind those under way, and gives its end.
-    fn exchange(&mut self, seconds: f64, shared: &mut Shared) -> f64 {
+    fn exchange(&mut self, seconds: f64, shared: &mut SharedStages) -> f64 {
         self.exchange_from(self.clock, seconds, shared)
     }
 
-    fn exchange_from(&mut self, since: f64, seconds: f64, shared: &mut Shared) -> f64 {
+    fn exchange_from(&mut self, since: f64, seconds: f64, shared: &mut SharedStages) -> f64 {
         let link = shared.link(self.at);
         self.free = self.free.max(since).max(if seconds > 0.0 { link } else { 0.0 }) + seconds;
         if seconds > 0.0 {
@@ -334,7 +334,7 @@ impl<'a> Stage<'a> {
     }
 
     /// Plays the next exchange that waits for the link.
-    pub(super) fn exchange_queued(&mut self, shared: &mut Shared) {
+    pub(super) fn exchange_queued(&mut self, shared: &mut SharedStages) {
         if let Some((since, seconds)) = self.queued.pop_front() {
             self.exchange_from(since, seconds, shared);
         }
@@ -348,7 +348,7 @@ impl<'a> Stage<'a> {
     }
 
     /// Exchanges what both stages of a tied parameter have summed.
-    pub(super) fn reduce_tied(&mut self, shared: &mut Shared) {
+    pub(super) fn reduce_tied(&mut self, shared: &mut SharedStages) {
         for unit in 0..self.reduced.len() {
             if self.step.stages[self.at].units[unit].tied && !self.reduced[unit] && self.data.overlap {
                 self.reduced[unit] = true;
@@ -358,7 +358,7 @@ impl<'a> Stage<'a> {
     }
 
     /// Exchanges what does not overlap, and waits for all.
-    pub(super) fn reduce_the_rest(&mut self, shared: &mut Shared) {
+    pub(super) fn reduce_the_rest(&mut self, shared: &mut SharedStages) {
         while !self.queued.is_empty() {
             self.exchange_queued(shared);
         }

@@ -7,7 +7,7 @@ use parallel::{Optimizer, Pieces, Schedule};
 use terms::{Collective, Dtype};
 
 use super::Candidate;
-use crate::costs::{Costs, Group};
+use crate::costs::{Costs, ExchangeGroup};
 use crate::passes::BlockTimes;
 use crate::workload::Workload;
 
@@ -15,7 +15,7 @@ use crate::workload::Workload;
 const SURE: f64 = 0.8;
 
 /// What bounds need of a model.
-pub(super) struct Bounds {
+pub(super) struct ModelBounds {
     blocks: usize,
     /// Ranks on one node.
     node: usize,
@@ -30,7 +30,7 @@ pub(super) struct Bounds {
     states: u64,
 }
 
-impl Bounds {
+impl ModelBounds {
     pub(super) fn new(base: &Workload) -> Self {
         let recipe = &base.recipe;
         let blocks = &recipe.model.blocks;
@@ -162,7 +162,7 @@ impl Bounds {
         }
         let bytes = pieces.blocks.iter().map(|block| block.output_bytes).min().unwrap_or(0);
         let cut = if costs.habits().cut_transfers { mesh.tensor as u64 } else { 1 };
-        let group = Group::strided(2, mesh.tensor * mesh.data, self.node, mesh.ranks());
+        let group = ExchangeGroup::strided(2, mesh.tensor * mesh.data, self.node, mesh.ranks());
         SURE * costs.exchange(Collective::SendRecv, group, bytes / cut)
     }
 
@@ -172,7 +172,7 @@ impl Bounds {
         if mesh.data == 1 || candidate.sharded == 0 {
             return (0.0, 0.0);
         }
-        let group = Group::strided(mesh.data, mesh.tensor, self.node, mesh.ranks());
+        let group = ExchangeGroup::strided(mesh.data, mesh.tensor, self.node, mesh.ranks());
         let elements = self.elements(candidate, stage);
         let state = if costs.habits().narrow_gradients { self.bytes } else { self.state_bytes };
         let time = |operation, each: u64| SURE * costs.exchange(operation, group, elements * each);

@@ -18,7 +18,7 @@ fn a_sweep_finds_what_simulating_all_finds() {
     let base = workload(Mesh { data: 1, tensor: 1, pipeline: 1 });
     let swept = sweep(&predictor, &base, &choices(), 3).unwrap();
     let costs = Costs::new(&predictor.profile, predictor.constants, base.software, 4);
-    let bounds = Bounds::new(&base);
+    let bounds = ModelBounds::new(&base);
     let mut all: Vec<(f64, Candidate)> = Vec::new();
     choices().for_each(&base, &mut |candidate| {
         let workload = candidate.workload(&base);
@@ -47,7 +47,7 @@ fn steady_pipelines_are_played_in_part() {
     let choices = Choices { ranks: 2, global_batch: 64, most_chunks: 1, most_micro_batch: 1 };
     let swept = sweep(&predictor, &base, &choices, 100).unwrap();
     let costs = Costs::new(&predictor.profile, predictor.constants, base.software, 2);
-    let mut cache = Cache { base: &base, costs: &costs, blocks: HashMap::new(), stages: HashMap::new() };
+    let mut cache = SweepCache { base: &base, costs: &costs, blocks: HashMap::new(), stages: HashMap::new() };
     let deep = swept.best.iter().filter(|ranked| ranked.candidate.mesh.pipeline == 2);
     let mut count = 0;
     for ranked in deep {

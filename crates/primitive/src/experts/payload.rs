@@ -8,7 +8,7 @@
 use terms::Dtype;
 
 use super::routing::{MOST_GATE, Sizes};
-use crate::pattern::{ALPHA, BETA, GAMMA, PERIODS, SHIFT, Table, amplitude, sequences};
+use crate::pattern::{ALPHA, BETA, GAMMA, PERIODS, SHIFT, SumTable, amplitude, sequences};
 
 const PERIOD: usize = PERIODS[0];
 
@@ -23,7 +23,7 @@ pub(super) struct Payload {
     /// Columns of each PERIOD experts.
     columns: Vec<Vec<i8>>,
     /// Sums of rows with columns, behind the digits.
-    tables: Vec<Table>,
+    tables: Vec<SumTable>,
     shift: usize,
 }
 
@@ -54,7 +54,7 @@ impl Payload {
         let rows = sequence();
         let columns: Vec<Vec<i8>> = (0..sizes.experts.div_ceil(PERIOD)).map(|_| sequence()).collect();
         let wide = |all: &[i8]| all.iter().map(|value| f64::from(*value)).collect::<Vec<f64>>();
-        let table = |columns: &Vec<i8>| Table::new(&wide(&rows), &wide(columns), digits, k.saturating_sub(digits));
+        let table = |columns: &Vec<i8>| SumTable::new(&wide(&rows), &wide(columns), digits, k.saturating_sub(digits));
         let tables = columns.iter().map(table).collect();
         Self { amplitude, digits, numbers, rows, columns, tables, shift: 0 }
     }
@@ -117,7 +117,7 @@ impl Payload {
 
     /// The largest size of an element of a product.
     pub(super) fn largest(&self) -> f64 {
-        let sums = self.tables.iter().map(Table::largest).fold(0.0, f64::max);
+        let sums = self.tables.iter().map(SumTable::largest).fold(0.0, f64::max);
         sums + (self.digits as i64 * self.amplitude * self.amplitude) as f64
     }
 }

@@ -5,9 +5,9 @@ use contract::RankContext;
 use measure::Failure;
 use terms::{FieldError, Variant};
 
-use crate::exchange::Exchange;
-use crate::implementation::{Implementation, Runs, Step, settle_experts, ways_of_experts};
-use crate::site::{Given, Left, Site};
+use crate::exchange::TokenExchange;
+use crate::implementation::{Implementation, Runs, CallStep, settle_experts, ways_of_experts};
+use crate::site::{GivenBuffers, Left, Site};
 use crate::task::Options;
 use crate::words::Primitive;
 
@@ -22,23 +22,23 @@ pub(super) const IMPLEMENTATION: Implementation = Implementation {
     runs: Runs::Native(prepare),
 };
 
-struct Combine(Exchange);
+struct Combine(TokenExchange);
 
 fn settle(primitive: Primitive, _: &mut Options) -> Result<(), FieldError> {
     settle_experts(VARIANT.name, primitive)
 }
 
-fn prepare(site: &Site, _: &Options, _: &mut RankContext) -> Result<Box<dyn Step>, Failure> {
-    Ok(Box::new(Combine(Exchange::new(site, 1)?)))
+fn prepare(site: &Site, _: &Options, _: &mut RankContext) -> Result<Box<dyn CallStep>, Failure> {
+    Ok(Box::new(Combine(TokenExchange::new(site, 1)?)))
 }
 
-impl Step for Combine {
+impl CallStep for Combine {
     fn run(&mut self, site: &mut Site, comm: &mut dyn Communicator) -> Result<(), Failure> {
         self.0.combine(site, comm)
     }
 
-    fn given(&self) -> Given {
-        Given::Products
+    fn given(&self) -> GivenBuffers {
+        GivenBuffers::Products
     }
 
     fn leaves(&self) -> &'static [Left] {

@@ -5,9 +5,9 @@ use contract::RankContext;
 use measure::Failure;
 use terms::{Collective, Variant};
 
-use crate::exchange::Exchange;
-use crate::implementation::{Implementation, ORDER, Runs, Step, orders, settle_order};
-use crate::site::{Given, Left, Site};
+use crate::exchange::TokenExchange;
+use crate::implementation::{Implementation, ORDER, Runs, CallStep, orders, settle_order};
+use crate::site::{GivenBuffers, Left, Site};
 use crate::task::{Options, Scheme};
 
 pub(crate) const VARIANT: Variant =
@@ -23,7 +23,7 @@ pub(super) const IMPLEMENTATION: Implementation = Implementation {
 
 enum Communicate {
     Call { call: Call, scheme: Scheme },
-    Experts(Exchange),
+    Experts(TokenExchange),
 }
 
 /// The operation of the sequential implementation; None where tokens are exchanged.
@@ -43,14 +43,14 @@ pub(super) fn call(site: &Site) -> Option<Call> {
     })
 }
 
-fn prepare(site: &Site, _: &Options, _: &mut RankContext) -> Result<Box<dyn Step>, Failure> {
+fn prepare(site: &Site, _: &Options, _: &mut RankContext) -> Result<Box<dyn CallStep>, Failure> {
     Ok(Box::new(match call(site) {
         Some(call) => Communicate::Call { call, scheme: site.task.scheme },
-        None => Communicate::Experts(Exchange::new(site, 1)?),
+        None => Communicate::Experts(TokenExchange::new(site, 1)?),
     }))
 }
 
-impl Step for Communicate {
+impl CallStep for Communicate {
     fn run(&mut self, site: &mut Site, comm: &mut dyn Communicator) -> Result<(), Failure> {
         match self {
             Self::Call { call, .. } => site.machine().run(comm, call),
@@ -61,10 +61,10 @@ impl Step for Communicate {
         }
     }
 
-    fn given(&self) -> Given {
+    fn given(&self) -> GivenBuffers {
         match self {
-            Self::Call { scheme: Scheme::GatherFirst | Scheme::Attention, .. } => Given::Operands,
-            _ => Given::Products,
+            Self::Call { scheme: Scheme::GatherFirst | Scheme::Attention, .. } => GivenBuffers::Operands,
+            _ => GivenBuffers::Products,
         }
     }
 

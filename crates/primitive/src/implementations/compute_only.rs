@@ -5,11 +5,11 @@ use contract::RankContext;
 use measure::Failure;
 use terms::{FieldError, Named, Variant};
 
-use crate::exchange::Exchange;
-use crate::gathering::{self, Panels, Piece};
-use crate::implementation::{Implementation, Runs, SIZE, Step};
+use crate::exchange::TokenExchange;
+use crate::gathering::{self, Panels, PanelPiece};
+use crate::implementation::{Implementation, Runs, SIZE, CallStep};
 use crate::product::Operands;
-use crate::site::{Given, Left, Site};
+use crate::site::{GivenBuffers, Left, Site};
 use crate::task::{Options, Scheme, Task, word};
 use crate::words::{Primitive, Size};
 
@@ -44,10 +44,10 @@ enum Compute {
     /// All panels, one after the other.
     Panels(Panels),
     /// Tokens, expert by expert.
-    Experts(Exchange),
+    Experts(TokenExchange),
 }
 
-fn prepare(site: &Site, _: &Options, _: &mut RankContext) -> Result<Box<dyn Step>, Failure> {
+fn prepare(site: &Site, _: &Options, _: &mut RankContext) -> Result<Box<dyn CallStep>, Failure> {
     let task = &site.task;
     Ok(Box::new(match task.scheme {
         Scheme::Attention => Compute::Panels(gathering::panels(site, &site.wide)),
@@ -55,7 +55,7 @@ fn prepare(site: &Site, _: &Options, _: &mut RankContext) -> Result<Box<dyn Step
         Scheme::GatherLast => {
             rows(site.operands([&site.own, &site.other, &site.output]), task.rank * task.rows(), task.rows())
         }
-        Scheme::Exchange => Compute::Experts(Exchange::new(site, 1)?),
+        Scheme::Exchange => Compute::Experts(TokenExchange::new(site, 1)?),
         Scheme::ScatterLast | Scheme::ReduceLast => {
             rows(site.operands([&site.own, &site.other, &site.wide]), 0, task.m)
         }
@@ -66,7 +66,7 @@ fn rows(operands: Operands, c_row: usize, rows: usize) -> Compute {
     Compute::Rows { operands, c_row, rows }
 }
 
-impl Step for Compute {
+impl CallStep for Compute {
     fn run(&mut self, site: &mut Site, _comm: &mut dyn Communicator) -> Result<(), Failure> {
         match self {
             // SAFETY: this rank's own buffers.
@@ -77,7 +77,7 @@ impl Step for Compute {
                 gathering::begin(site)?;
                 for from in 0..site.task.ranks {
                     // SAFETY: this rank's own buffers.
-                    unsafe { gathering::see(site, panels, Piece::whole(from * len, from))? };
+                    unsafe { gathering::see(site, panels, PanelPiece::whole(from * len, from))? };
                 }
                 gathering::end(site)?;
             }
@@ -85,8 +85,8 @@ impl Step for Compute {
         Ok(())
     }
 
-    fn given(&self) -> Given {
-        Given::Gathered
+    fn given(&self) -> GivenBuffers {
+        GivenBuffers::Gathered
     }
 
     fn leaves(&self) -> &'static [Left] {

@@ -8,8 +8,8 @@ use device::Slice;
 use measure::Failure;
 use terms::{FieldError, Variant};
 
-use crate::gathering::{self, Panels, Piece};
-use crate::implementation::{Implementation, OFFSET, Runs, Step};
+use crate::gathering::{self, Panels, PanelPiece};
+use crate::implementation::{Implementation, OFFSET, Runs, CallStep};
 use crate::product::Operands;
 use crate::site::Site;
 use crate::sum;
@@ -53,7 +53,7 @@ struct Fused {
     offset: bool,
 }
 
-fn prepare(site: &Site, options: &Options, context: &mut RankContext) -> Result<Box<dyn Step>, Failure> {
+fn prepare(site: &Site, options: &Options, context: &mut RankContext) -> Result<Box<dyn CallStep>, Failure> {
     let mut peers = |of: &Slice| site.peers(context, of);
     let compute = match site.task.scheme {
         Scheme::Exchange => {
@@ -71,7 +71,7 @@ fn prepare(site: &Site, options: &Options, context: &mut RankContext) -> Result<
     Ok(Box::new(Fused { compute, barrier: site.barrier(), offset }))
 }
 
-impl Step for Fused {
+impl CallStep for Fused {
     /// Two meetings: peers' operands are ready behind the first, and nobody uses this rank's memory behind the second.
     fn run(&mut self, site: &mut Site, comm: &mut dyn Communicator) -> Result<(), Failure> {
         let (ranks, rank) = (site.task.ranks, site.task.rank);
@@ -83,7 +83,7 @@ impl Step for Fused {
                 gathering::begin(site)?;
                 for from in order {
                     // SAFETY: between the meetings nobody writes to operands; the output is this rank's own.
-                    unsafe { gathering::see(site, &peers[from], Piece::whole(0, from))? };
+                    unsafe { gathering::see(site, &peers[from], PanelPiece::whole(0, from))? };
                 }
                 gathering::end(site)?;
                 site.machine().run(comm, &self.barrier)

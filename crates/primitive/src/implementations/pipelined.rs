@@ -8,7 +8,7 @@ use contract::fields::problem;
 use measure::Failure;
 use terms::{FieldError, Named, Variant};
 
-use crate::implementation::{ALGORITHM, CHUNKS, Implementation, OFFSET, ORDER, Runs, Step, order, settle_order};
+use crate::implementation::{ALGORITHM, CHUNKS, Implementation, OFFSET, ORDER, Runs, CallStep, order, settle_order};
 use crate::site::Site;
 use crate::task::{Options, Scheme, scheme, whole, word};
 use crate::words::{Algorithm, Order, Primitive};
@@ -76,7 +76,7 @@ fn settle(primitive: Primitive, options: &mut Options) -> Result<(), FieldError>
     Ok(())
 }
 
-fn prepare(site: &Site, options: &Options, _: &mut RankContext) -> Result<Box<dyn Step>, Failure> {
+fn prepare(site: &Site, options: &Options, _: &mut RankContext) -> Result<Box<dyn CallStep>, Failure> {
     let offset = options.get(OFFSET.name).and_then(serde_json::Value::as_bool).unwrap_or(true);
     let chunks = whole(options, CHUNKS.name).unwrap_or(DEFAULT_CHUNKS as usize);
     site.overlap()?;

@@ -6,9 +6,9 @@ use measure::Failure;
 use terms::Variant;
 
 use super::communication_only;
-use crate::exchange::Exchange;
-use crate::gathering::{self, Panels, Piece};
-use crate::implementation::{Implementation, ORDER, Runs, Step, orders, settle_order};
+use crate::exchange::TokenExchange;
+use crate::gathering::{self, Panels, PanelPiece};
+use crate::implementation::{Implementation, ORDER, Runs, CallStep, orders, settle_order};
 use crate::product::Operands;
 use crate::site::{Left, Site};
 use crate::task::{Options, Scheme};
@@ -38,13 +38,13 @@ enum Sequential {
     /// Multiplies, then communicates.
     Before { product: Product, call: Call },
     /// Sends tokens, multiplies, sends results back.
-    Experts(Exchange),
+    Experts(TokenExchange),
 }
 
-fn prepare(site: &Site, _: &Options, _: &mut RankContext) -> Result<Box<dyn Step>, Failure> {
+fn prepare(site: &Site, _: &Options, _: &mut RankContext) -> Result<Box<dyn CallStep>, Failure> {
     let task = &site.task;
     let Some(first) = communication_only::call(site) else {
-        return Ok(Box::new(Sequential::Experts(Exchange::new(site, 1)?)));
+        return Ok(Box::new(Sequential::Experts(TokenExchange::new(site, 1)?)));
     };
     let product = |operands, c_row, rows| Product { operands, c_row, rows };
     Ok(Box::new(match task.scheme {
@@ -71,7 +71,7 @@ impl Product {
     }
 }
 
-impl Step for Sequential {
+impl CallStep for Sequential {
     fn run(&mut self, site: &mut Site, comm: &mut dyn Communicator) -> Result<(), Failure> {
         match self {
             Self::Panels { gather, panels } => {
@@ -80,7 +80,7 @@ impl Step for Sequential {
                 gathering::begin(site)?;
                 for from in 0..site.task.ranks {
                     // SAFETY: this rank's own buffers, and no operation is in flight.
-                    unsafe { gathering::see(site, panels, Piece::whole(from * len, from))? };
+                    unsafe { gathering::see(site, panels, PanelPiece::whole(from * len, from))? };
                 }
                 gathering::end(site)
             }

@@ -28,7 +28,7 @@ pub(crate) struct OnGpu {
 }
 
 /// Queries of some heads that are computed at once.
-struct Part {
+struct QueryPart {
     heads: Range<usize>,
     queries: Range<usize>,
 }
@@ -111,7 +111,7 @@ impl OnGpu {
     }
 
     /// Parts whose scores have room.
-    fn parts(&self, heads: Range<usize>) -> Vec<Part> {
+    fn parts(&self, heads: Range<usize>) -> Vec<QueryPart> {
         let room = self.scores.len() / 4;
         let together = (room / (self.rows * self.rows)).clamp(1, heads.len().max(1));
         let queries = (room / (together * self.rows)).clamp(1, self.rows);
@@ -119,7 +119,7 @@ impl OnGpu {
         for first in heads.clone().step_by(together) {
             let group = first..(first + together).min(heads.end);
             for begin in (0..self.rows).step_by(queries) {
-                parts.push(Part { heads: group.clone(), queries: begin..(begin + queries).min(self.rows) });
+                parts.push(QueryPart { heads: group.clone(), queries: begin..(begin + queries).min(self.rows) });
             }
         }
         parts

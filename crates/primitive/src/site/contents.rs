@@ -4,14 +4,14 @@ use device::Slice;
 use measure::{Failure, WrongReport};
 use terms::Dtype;
 
-use super::{Given, Left, Site};
+use super::{GivenBuffers, Left, Site};
 use crate::machine::Machine;
 use crate::pattern::{Comparison, Picture};
 use crate::task::{Scheme, Task};
 
 impl Site {
     /// Fresh operands; results of before are overwritten.
-    pub(crate) fn refill(&mut self, given: Given) {
+    pub(crate) fn refill(&mut self, given: GivenBuffers) {
         self.pattern.displace();
         if let Some(attention) = &mut self.attention {
             attention.displace();
@@ -28,9 +28,9 @@ impl Site {
         }
         self.fill_operands();
         match given {
-            Given::Operands => {}
-            Given::Products => self.fill_products(),
-            Given::Gathered => self.fill_gathered(),
+            GivenBuffers::Operands => {}
+            GivenBuffers::Products => self.fill_products(),
+            GivenBuffers::Gathered => self.fill_gathered(),
         }
     }
 

@@ -14,8 +14,7 @@ use super::*;
 use crate::facts::facts;
 
 fn plan(flags: &[(&str, &str)]) -> Result<Plan, String> {
-    let flags: Vec<_> = flags.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-    let mut plan = record::plan::from_flags(&ABOUT, &flags, &[]).map_err(|error| error.to_string())?;
+    let mut plan = record::plan::from_flags(&ABOUT, flags, &[]).map_err(|error| error.to_string())?;
     complete(&mut plan);
     Ok(plan)
 }

@@ -30,14 +30,14 @@ const STT_GNU_IFUNC: u8 = 10;
 const UNSIZED: u64 = 4096;
 
 /// Where the bytes are.
-pub(super) enum Source {
+pub(super) enum BytesSource {
     /// In a file.
     File(File),
     /// In memory, as the kernel's own library is.
     Memory(Vec<u8>),
 }
 
-impl Source {
+impl BytesSource {
     fn read(&self, offset: u64, length: usize) -> Option<Vec<u8>> {
         match self {
             // No room for what is not there.
@@ -73,14 +73,14 @@ impl Source {
 
 /// A piece of a file, and its address in the program as linked.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Piece {
+pub(super) struct FilePiece {
     pub(super) address: u64,
     pub(super) bytes: Vec<u8>,
 }
 
 /// A section: kind, name, address, place, size, and the section that it refers to.
 #[derive(Clone, Copy, Debug)]
-struct Section {
+struct ElfSection {
     name: u32,
     kind: u32,
     address: u64,
@@ -99,16 +99,16 @@ struct Segment {
 
 /// An ELF file of 64 bits, little-endian.
 pub(super) struct Elf {
-    source: Source,
+    source: BytesSource,
     segments: Vec<Segment>,
-    sections: Vec<Section>,
+    sections: Vec<ElfSection>,
     /// Where the names of sections are.
     names: u64,
 }
 
 impl Elf {
     /// Reads the headers; None when it is not such a file.
-    pub(super) fn read(source: Source) -> Option<Self> {
+    pub(super) fn read(source: BytesSource) -> Option<Self> {
         let header = source.read(0, HEADER_SIZE)?;
         // Magic, 64 bits, little-endian.
         if header.get(..6)? != b"\x7fELF\x02\x01" {
@@ -127,7 +127,7 @@ impl Elf {
             _ => Vec::new(),
         };
         let segments = segments.iter().filter_map(|bytes| segment(bytes)).collect();
-        let sections: Vec<Section> = sections.iter().filter_map(|bytes| section(bytes)).collect();
+        let sections: Vec<ElfSection> = sections.iter().filter_map(|bytes| section(bytes)).collect();
         let names = sections.get(usize::from(half(&header, 62)?)).map_or(0, |section| section.offset);
         Some(Self { source, segments, sections, names })
     }
@@ -144,15 +144,15 @@ impl Elf {
     }
 
     /// The section of this name, if it is in the file and not too large.
-    pub(super) fn piece(&self, name: &str) -> Option<Piece> {
-        let named = |section: &&Section| {
+    pub(super) fn piece(&self, name: &str) -> Option<FilePiece> {
+        let named = |section: &&ElfSection| {
             let at = self.names.saturating_add(section.name.into());
             let text = self.source.read_some(at, name.len() + 1);
             text.strip_suffix(&[0]) == Some(name.as_bytes())
         };
         let section = self.sections.iter().find(named).filter(|section| section.size <= TABLE)?;
         let bytes = self.source.read(section.offset, usize::try_from(section.size).ok()?)?;
-        Some(Piece { address: section.address, bytes })
+        Some(FilePiece { address: section.address, bytes })
     }
 
     /// The names of the functions at these addresses, which ascend; as linked, and not demangled.
@@ -169,7 +169,7 @@ impl Elf {
         found.iter().map(|found| found.as_ref().and_then(|found| self.name(found.name))).collect()
     }
 
-    fn search(&self, table: &Section, addresses: &[u64], found: &mut [Option<FoundSymbol>], deadline: Instant) {
+    fn search(&self, table: &ElfSection, addresses: &[u64], found: &mut [Option<FoundSymbol>], deadline: Instant) {
         let Some(names) = self.sections.get(table.link as usize).map(|section| section.offset) else { return };
         let (mut at, end) = (table.offset, table.offset.saturating_add(table.size));
         while at < end && Instant::now() < deadline {
@@ -241,8 +241,8 @@ fn segment(bytes: &[u8]) -> Option<Segment> {
     is_code.then_some(segment)
 }
 
-fn section(bytes: &[u8]) -> Option<Section> {
-    Some(Section {
+fn section(bytes: &[u8]) -> Option<ElfSection> {
+    Some(ElfSection {
         name: quarter(bytes, 0)?,
         kind: quarter(bytes, 4)?,
         address: word(bytes, 16)?,
@@ -275,7 +275,7 @@ mod tests {
 
     /// This program's own file.
     fn own() -> Elf {
-        Elf::read(Source::File(File::open("/proc/self/exe").unwrap())).unwrap()
+        Elf::read(BytesSource::File(File::open("/proc/self/exe").unwrap())).unwrap()
     }
 
     #[test]
@@ -314,7 +314,7 @@ mod tests {
     }
 
     fn names(file: Vec<u8>, addresses: &[u64]) -> Vec<Option<String>> {
-        Elf::read(Source::Memory(file)).map(|elf| elf.functions(addresses, soon())).unwrap_or_default()
+        Elf::read(BytesSource::Memory(file)).map(|elf| elf.functions(addresses, soon())).unwrap_or_default()
     }
 
     #[test]
@@ -335,7 +335,7 @@ mod tests {
             for value in [0, 1, 0x7f, 0x80, 0xff] {
                 let mut file = whole.clone();
                 file[at] = value;
-                let elf = Elf::read(Source::Memory(file));
+                let elf = Elf::read(BytesSource::Memory(file));
                 let Some(elf) = elf else { continue };
                 let _ = (elf.functions(&addresses, soon()), elf.piece(".eh_frame"), elf.bias(0x7000, u64::MAX));
             }

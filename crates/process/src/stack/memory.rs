@@ -11,12 +11,12 @@ const PAGES: usize = 4096;
 const STACK: usize = 128;
 
 /// The memory of one process, as it was when each page was first read.
-pub(super) struct Memory {
+pub(super) struct ProcessMemory {
     pid: u32,
     pages: HashMap<u64, Option<Box<[u8]>>>,
 }
 
-impl Memory {
+impl ProcessMemory {
     pub(super) fn new(pid: u32) -> Self {
         Self { pid, pages: HashMap::new() }
     }

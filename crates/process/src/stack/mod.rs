@@ -19,7 +19,7 @@ mod unwind;
 use std::io;
 use std::time::{Duration, Instant};
 
-use memory::Memory;
+use memory::ProcessMemory;
 use modules::Modules;
 use registers::Registers;
 use seized::Seized;
@@ -103,9 +103,9 @@ fn walk(pid: u32, threads: &mut [Thread], mut modules: Modules, deadline: Instan
 }
 
 /// The registers of one thread, the memory with its stack, and how long it was stopped at most.
-fn registers_of(pid: u32, number: u32, deadline: Instant) -> io::Result<(Registers, Memory, Duration)> {
+fn registers_of(pid: u32, number: u32, deadline: Instant) -> io::Result<(Registers, ProcessMemory, Duration)> {
     let read = || {
-        let mut memory = Memory::new(pid);
+        let mut memory = ProcessMemory::new(pid);
         let seized = Seized::stop(number, deadline)?;
         let registers = seized.registers()?;
         memory.capture(registers.sp);

@@ -11,7 +11,7 @@ use std::time::Instant;
 use framehop::{ExplicitModuleSectionInfo, Module};
 use rustix::fs::{Mode, OFlags, open};
 
-use super::elf::{Elf, Source};
+use super::elf::{BytesSource, Elf};
 use super::unwind::Bytes;
 use super::{Frame, memory};
 
@@ -163,18 +163,18 @@ fn mapping(line: &str) -> Option<Mapping> {
 }
 
 /// The mapped file itself: one of the same name that was put in its place later would have other tables.
-fn source(pid: u32, mapping: &Mapping) -> Option<Source> {
+fn source(pid: u32, mapping: &Mapping) -> Option<BytesSource> {
     let Mapping { range, path, inode, .. } = mapping;
     if path == "[vdso]" {
         let length = range.end.checked_sub(range.start).filter(|length| *length <= KERNEL)?;
-        return memory::read(pid, range.start, length as usize).map(Source::Memory);
+        return memory::read(pid, range.start, length as usize).map(BytesSource::Memory);
     }
     if !path.starts_with('/') {
         return None;
     }
     let own = format!("/proc/{pid}/map_files/{:x}-{:x}", range.start, range.end);
     let places = [format!("/proc/{pid}/root{path}"), format!("/proc/{pid}/exe"), own];
-    places.iter().find_map(|place| mapped(place, *inode)).map(Source::File)
+    places.iter().find_map(|place| mapped(place, *inode)).map(BytesSource::File)
 }
 
 /// Opens a plain file with this inode number.

@@ -7,7 +7,7 @@ const TRACING: u64 = 1 << 19;
 
 /// What the kernel knows about both processes.
 #[derive(Clone, Copy, Default)]
-struct Facts {
+struct PermissionFacts {
     /// Who traces it already.
     tracer: u32,
     /// The user that it belongs to.
@@ -25,14 +25,14 @@ struct Facts {
 /// What stands in the way, in words for a person who may change it.
 pub(super) fn explain(pid: u32, error: &io::Error) -> String {
     match error.raw_os_error() {
-        Some(libc::EPERM) => missing(Facts::read(pid)),
+        Some(libc::EPERM) => missing(PermissionFacts::read(pid)),
         Some(libc::ESRCH) => "the process has ended".to_owned(),
         Some(libc::ENOSYS) => "this kernel has no ptrace".to_owned(),
         _ => error.to_string(),
     }
 }
 
-impl Facts {
+impl PermissionFacts {
     fn read(pid: u32) -> Self {
         let status = |pid: &str| std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
         let (theirs, ours) = (status(&pid.to_string()), status("self"));
@@ -49,7 +49,7 @@ impl Facts {
     }
 }
 
-fn missing(facts: Facts) -> String {
+fn missing(facts: PermissionFacts) -> String {
     if facts.tracer != 0 {
         return format!("process {} traces it already (a debugger?): a process has one tracer", facts.tracer);
     }
@@ -93,13 +93,13 @@ mod tests {
 
     #[test]
     fn each_obstacle_is_named_with_what_removes_it() {
-        let own = Facts { owner: Some(1000), own: Some(1000), ..Facts::default() };
+        let own = PermissionFacts { owner: Some(1000), own: Some(1000), ..PermissionFacts::default() };
         for (facts, part) in [
-            (Facts { tracer: 77, ..own }, "process 77 traces it already"),
-            (Facts { owner: Some(0), ..own }, "belongs to user 0: the capability CAP_SYS_PTRACE"),
-            (Facts { yama: 1, ..own }, "`sysctl kernel.yama.ptrace_scope=0`"),
-            (Facts { yama: 3, capable: true, ..own }, "until the next boot"),
-            (Facts { filtered: true, ..own }, "--cap-add SYS_PTRACE"),
+            (PermissionFacts { tracer: 77, ..own }, "process 77 traces it already"),
+            (PermissionFacts { owner: Some(0), ..own }, "belongs to user 0: the capability CAP_SYS_PTRACE"),
+            (PermissionFacts { yama: 1, ..own }, "`sysctl kernel.yama.ptrace_scope=0`"),
+            (PermissionFacts { yama: 3, capable: true, ..own }, "until the next boot"),
+            (PermissionFacts { filtered: true, ..own }, "--cap-add SYS_PTRACE"),
             (own, "CAP_SYS_PTRACE"),
         ] {
             assert!(missing(facts).contains(part), "{part}: {}", missing(facts));

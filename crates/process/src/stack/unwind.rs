@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use framehop::{CacheNative, FrameAddress, Unwinder as _, UnwinderNative};
 
-use super::memory::Memory;
+use super::memory::ProcessMemory;
 use super::modules::Modules;
 use super::registers::Registers;
 
@@ -27,7 +27,7 @@ impl Unwinder {
     pub(super) fn walk(
         &mut self,
         registers: Registers,
-        memory: &mut Memory,
+        memory: &mut ProcessMemory,
         modules: &mut Modules,
         most: usize,
         deadline: Instant,

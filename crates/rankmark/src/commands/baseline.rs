@@ -9,7 +9,7 @@ use record::{
 };
 use terms::Status;
 
-use super::compare::sources::{Source, below};
+use super::compare::sources::{SideSource, below};
 use super::compare::{Outputs, sides};
 use super::pack::names;
 use super::{Ended, Typed};
@@ -188,10 +188,10 @@ fn check(given: Check) -> Ended {
         Some(name) => name,
         None => only_one(&folder)?,
     };
-    let base = Source { records: read_baseline(&folder, &name)?, name: format!("baseline {name}") };
+    let base = SideSource { records: read_baseline(&folder, &name)?, name: format!("baseline {name}") };
     let directory = given.record.map_or_else(newest, Ok)?;
     not_a_record::refuse_file(&directory)?;
-    sides((&given.outputs, &Gate::from_options(&given.gate), false), base, vec![Source::record(&directory)?])
+    sides((&given.outputs, &Gate::from_options(&given.gate), false), base, vec![SideSource::record(&directory)?])
 }
 
 fn only_one(folder: &Path) -> Result<String, Failure> {
@@ -223,7 +223,7 @@ fn newest() -> Result<PathBuf, Failure> {
 
 /// The baseline that a run is to be compared with at its end: read before anything is measured.
 pub(crate) struct AtEnd {
-    base: Source,
+    base: SideSource,
     gate: Gate,
 }
 
@@ -233,13 +233,13 @@ pub(crate) struct AtEnd {
 /// When there is no such baseline.
 pub(crate) fn at_end(options: &BaselineOptions) -> Result<Option<AtEnd>, Failure> {
     let Some(name) = &options.baseline else { return Ok(None) };
-    let base = Source { records: read_baseline(&folder(), name)?, name: format!("baseline {name}") };
+    let base = SideSource { records: read_baseline(&folder(), name)?, name: format!("baseline {name}") };
     Ok(Some(AtEnd { base, gate: Gate::from_options(&options.gate) }))
 }
 
 impl AtEnd {
     /// The comparison of a finished run, as text, and the exit code that it gives.
     pub(crate) fn judge(&mut self, directory: &Path) -> Result<(String, u8), Failure> {
-        super::compare::at_end(&mut self.base, Source::record(directory)?, &self.gate)
+        super::compare::at_end(&mut self.base, SideSource::record(directory)?, &self.gate)
     }
 }

@@ -13,7 +13,7 @@ use terms::Dtype;
 
 use super::{Ended, Typed};
 use crate::options::{Output, RunOptions};
-use crate::session::{self, Entry, Request};
+use crate::session::{self, Entry, SessionRequest};
 use crate::{Failure, screen};
 
 /// The profile within its record. Where it goes, too, follows from `--output`.
@@ -133,7 +133,7 @@ impl Calibrate {
             has_plan: true,
             ..RunOptions::default()
         };
-        let request = Request::new(&options, entry);
+        let request = SessionRequest::new(&options, entry);
         let ended = session::measure(&request, Some(plan))?;
         let directory = ended.directory.ok_or_else(|| Failure::new("nothing was measured"))?;
         Ok((directory, ended.code))

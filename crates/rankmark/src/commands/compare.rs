@@ -15,14 +15,14 @@ use diagnose::compare::{Comparison, Settings, compare, compare_sides};
 use record::Record;
 use report::{Against, Comparisons, JunitCase};
 
-use super::{Ended, Row};
+use super::{CommandRow, Ended};
 use crate::options::{Gate, GateOptions, parts};
 use crate::session::Entry;
 use crate::{Failure, not_a_record, packed, screen};
 use options::Interleave;
 pub(super) use options::Outputs;
 use side::{Side, write_cases};
-use sources::Source;
+use sources::SideSource;
 
 /// Rows that are printed unless all are asked for.
 const MOST_ROWS: usize = 40;
@@ -59,7 +59,7 @@ struct Compare {
 
 const NAME: &str = "compare";
 
-pub(crate) const ROW: Row = Row {
+pub(crate) const ROW: CommandRow = CommandRow {
     declare: || vec![command()],
     run: |name, matches, entry| (name == NAME).then(|| parts::read::<Compare>(matches)?.run(entry)),
 };
@@ -102,10 +102,11 @@ fn records(given: &Compare, gate: &Gate) -> Ended {
     let paths = |names: &[String]| names.iter().map(PathBuf::from).collect::<Vec<_>>();
     let (base, others) = match given.new.is_empty() {
         true => {
-            let others = others.iter().map(|other| Source::record(Path::new(other))).collect::<Result<Vec<_>, _>>()?;
-            (Source::record(Path::new(base))?, others)
+            let others =
+                others.iter().map(|other| SideSource::record(Path::new(other))).collect::<Result<Vec<_>, _>>()?;
+            (SideSource::record(Path::new(base))?, others)
         }
-        false => (Source::runs(&paths(&given.sides))?, vec![Source::runs(&paths(&given.new))?]),
+        false => (SideSource::runs(&paths(&given.sides))?, vec![SideSource::runs(&paths(&given.new))?]),
     };
     let is_single = base.records.len() == 1 && others.iter().all(|other| other.records.len() == 1);
     let code = sides((&given.outputs, gate, given.interleave.quiet), base, others)?;
@@ -139,8 +140,8 @@ fn words(named: &[String]) -> Vec<&str> {
 /// Compares each record with the base, and says it as the options ask.
 pub(super) fn sides(
     (outputs, gate, quiet): (&Outputs, &Gate, bool),
-    mut base: Source,
-    mut others: Vec<Source>,
+    mut base: SideSource,
+    mut others: Vec<SideSource>,
 ) -> Ended {
     base.meet(&mut others);
     let (base, others) = (&base, others.as_slice());
@@ -177,12 +178,12 @@ pub(super) fn sides(
 }
 
 /// Records without a case in common are not a comparison.
-fn refuse_nothing(base: &Source, sides: &[Side]) -> Result<(), Failure> {
+fn refuse_nothing(base: &SideSource, sides: &[Side]) -> Result<(), Failure> {
     let refused = |side: &Side| report::nothing_compared((&base.name, &side.name), &side.comparison);
     sides.iter().find_map(refused).map_or(Ok(()), |error| Err(error.into()))
 }
 
-fn write_junit(file: &Path, base: &Source, sides: &[Side]) -> Result<(), Failure> {
+fn write_junit(file: &Path, base: &SideSource, sides: &[Side]) -> Result<(), Failure> {
     let several = |side: &Side| if sides.len() > 1 { format!("{}: ", side.name) } else { String::new() };
     let cases: Vec<JunitCase> =
         sides.iter().flat_map(|side| report::compared_tests(base.latest(), &several(side), &side.comparison)).collect();
@@ -196,7 +197,7 @@ fn write_junit(file: &Path, base: &Source, sides: &[Side]) -> Result<(), Failure
 }
 
 /// The comparison at the end of a run: its text and its exit code.
-pub(super) fn at_end(base: &mut Source, mut new: Source, gate: &Gate) -> Result<(String, u8), Failure> {
+pub(super) fn at_end(base: &mut SideSource, mut new: SideSource, gate: &Gate) -> Result<(String, u8), Failure> {
     base.meet(std::slice::from_mut(&mut new));
     let records: Vec<&Record> = base.records.iter().collect();
     let comparison = compare(&records, new.latest(), &Settings { threshold: gate.threshold, history: Vec::new() });
@@ -208,8 +209,8 @@ pub(super) fn at_end(base: &mut Source, mut new: Source, gate: &Gate) -> Result<
 }
 
 /// Comparisons with the names of what was compared.
-fn named<'r>(base: &'r Source, sides: Vec<(Side<'r>, &'r Source)>) -> Comparisons<'r> {
-    let against = |(side, of): (Side<'r>, &'r Source)| Against {
+fn named<'r>(base: &'r SideSource, sides: Vec<(Side<'r>, &'r SideSource)>) -> Comparisons<'r> {
+    let against = |(side, of): (Side<'r>, &'r SideSource)| Against {
         name: side.name,
         latest: of.latest(),
         comparison: side.comparison,
@@ -229,14 +230,17 @@ pub(super) fn write_together(
 ) -> Result<Vec<PathBuf>, Failure> {
     // What is damaged was said when the report of each was read.
     let mut sources = directories.iter().map(|directory| {
-        Ok::<_, Failure>(Source { name: directory.display().to_string(), records: vec![record::read_run(directory)?] })
+        Ok::<_, Failure>(SideSource {
+            name: directory.display().to_string(),
+            records: vec![record::read_run(directory)?],
+        })
     });
     let Some(base) = sources.next() else { return Ok(report::write_together(runs, None, folder)?) };
     let (mut base, mut others) = (base?, sources.collect::<Result<Vec<_>, _>>()?);
     base.meet(&mut others);
     let settings = Settings { threshold: gate.threshold, history: Vec::new() };
     let records: Vec<&Record> = base.records.iter().collect();
-    let mut sides: Vec<(Side, &Source)> = Vec::new();
+    let mut sides: Vec<(Side, &SideSource)> = Vec::new();
     for other in &others {
         let comparison = compare(&records, other.latest(), &settings);
         sides.push((Side { name: other.name.clone(), comparison }, other));

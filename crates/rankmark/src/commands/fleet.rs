@@ -68,7 +68,7 @@ impl Typed for Fleet {
     fn run(self, entry: Entry<'_>) -> Ended {
         let criteria = self.criteria.as_deref().map(read_learned).transpose()?;
         let topology = self.topology.as_deref().map(read_topology).transpose()?;
-        let (Measured { taken, notes }, missing, target) = match self.dir.is_empty() {
+        let (MeasuredFleet { taken, notes }, missing, target) = match self.dir.is_empty() {
             true => {
                 let measured = measure::measure(&self, entry)?;
                 let target = measured.directory;
@@ -138,15 +138,15 @@ fn code(judged: &Judged) -> u8 {
 
 /// What records hold of nodes and links.
 #[derive(Default)]
-struct Measured {
+struct MeasuredFleet {
     taken: Taken,
     /// Which of them are incomplete.
     notes: Vec<String>,
 }
 
 /// What the nodes of these records took. A record that cannot be read is left out, with a warning.
-fn of_records(named: &[PathBuf]) -> Result<Measured, Failure> {
-    let Measured { taken: mut all, mut notes } = Measured::default();
+fn of_records(named: &[PathBuf]) -> Result<MeasuredFleet, Failure> {
+    let MeasuredFleet { taken: mut all, mut notes } = MeasuredFleet::default();
     let mut seen: BTreeSet<PathBuf> = BTreeSet::new();
     for place in named {
         let found = incomplete::readable(RecordFolders::below(place));
@@ -173,7 +173,7 @@ fn of_records(named: &[PathBuf]) -> Result<Measured, Failure> {
             }
         }
     }
-    Ok(Measured { taken: all, notes })
+    Ok(MeasuredFleet { taken: all, notes })
 }
 
 /// Writes the lists of hosts and what the fleet learned; gives the files that are not empty, each with what it is for.

@@ -355,7 +355,7 @@ fn summary(
     Stored { cases, trials, imported }: Stored,
     directory: &Path,
     report: Option<&Path>,
-    verdict: &gates::Verdict,
+    verdict: &gates::ImportVerdict,
     as_json: bool,
 ) -> String {
     if as_json {

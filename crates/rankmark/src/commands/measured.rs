@@ -6,9 +6,9 @@ use measure::machine;
 use record::{About, Plan};
 
 use super::profile::explain;
-use super::{Ended, Row, baseline};
+use super::{CommandRow, Ended, baseline};
 use crate::options::{Pairs, RunOptions, default_ranks, fields, parts, ranks_with_gpus};
-use crate::session::{self, Entry, Explain, Request};
+use crate::session::{self, Entry, Explain, SessionRequest};
 use crate::{Failure, external, screen};
 use import::lines::{READ_AS, STUDY_CSV};
 
@@ -26,7 +26,7 @@ struct Translated {
 pub(in crate::commands) const EXPLAIN: Explain = explain::after_run;
 
 /// Each command that a benchmark declares.
-pub(crate) const ROW: Row = Row {
+pub(crate) const ROW: CommandRow = CommandRow {
     declare: || {
         let declared = benchmarks::abouts().into_iter().filter_map(|about| Some((about, about.command.as_ref()?)));
         declared.map(|(about, command)| fields::command(about, command, parts::arguments::<Translated>())).collect()
@@ -62,7 +62,7 @@ fn run(
         options.output.note_first(&note);
     }
     let machine = machine::detect();
-    measure(&Request { machine, explain: Some(EXPLAIN), ..Request::new(options, entry) }, Some(plan))
+    measure(&SessionRequest { machine, explain: Some(EXPLAIN), ..SessionRequest::new(options, entry) }, Some(plan))
 }
 
 /// Adds the values that a command sweeps where nobody names any. True: somebody did.
@@ -92,7 +92,7 @@ fn check_swept(declared: &record::Command, plan: &Plan) -> Result<(), Failure> {
 }
 
 /// Runs a plan, and compares the record with the baseline that the options name. The run's own failure counts first.
-pub(super) fn measure(request: &Request<'_>, plan: Option<Plan>) -> Result<u8, Failure> {
+pub(super) fn measure(request: &SessionRequest<'_>, plan: Option<Plan>) -> Result<u8, Failure> {
     let baseline = baseline::at_end(&request.options.whole.baseline)?;
     let session::Ended { code, directory } = session::measure(request, plan)?;
     let (Some(mut baseline), Some(directory)) = (baseline, directory) else { return Ok(code) };

@@ -42,7 +42,7 @@ pub(crate) trait Typed: clap::Args {
 }
 
 /// A line of the table of commands.
-pub(crate) struct Row {
+pub(crate) struct CommandRow {
     /// The command as clap knows it: one, or each that benchmarks declare.
     pub(crate) declare: fn() -> Vec<clap::Command>,
     /// Does what was read, if the name is of this row.
@@ -54,10 +54,10 @@ pub(crate) struct Section {
     /// Title of the section; None: help names the commands, and shows no line of them.
     pub(crate) heading: Option<&'static str>,
     /// The commands, in their order.
-    pub(crate) rows: &'static [Row],
+    pub(crate) rows: &'static [CommandRow],
 }
 
-impl Row {
+impl CommandRow {
     /// A command with arguments of this type.
     pub(crate) const fn typed<T: Typed>() -> Self {
         Self {

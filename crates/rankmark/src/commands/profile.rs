@@ -13,7 +13,7 @@ use clap::{ArgMatches, ValueHint};
 use report::Target;
 use terms::{Group, Seconds};
 
-use super::{Ended, Row};
+use super::{CommandRow, Ended};
 use crate::Failure;
 use crate::options::{RunOptions, fields, names_given, parts};
 use crate::session::Entry;
@@ -38,14 +38,14 @@ struct Profile {
     #[arg(value_name = "COMMAND", num_args = 1.., last = true)]
     command: Vec<OsString>,
     #[command(flatten)]
-    own: Own,
+    own: ProfileOptions,
 }
 
 /// Options that only this command has. Short ones as TorchScale has them.
 #[derive(clap::Args)]
 #[group(skip)]
 #[command(next_help_heading = fields::PROFILE)]
-struct Own {
+struct ProfileOptions {
     /// profiles the training cases of this plan
     #[arg(
         long,
@@ -88,8 +88,8 @@ struct Own {
 
 const NAME: &str = "profile";
 
-pub(crate) const ROW: Row =
-    Row { declare: || vec![command()], run: |name, matches, entry| (name == NAME).then(|| run(matches, entry)) };
+pub(crate) const ROW: CommandRow =
+    CommandRow { declare: || vec![command()], run: |name, matches, entry| (name == NAME).then(|| run(matches, entry)) };
 
 fn command() -> clap::Command {
     let about = native::about();
@@ -136,13 +136,13 @@ fn run(matches: &ArgMatches, entry: Entry<'_>) -> Ended {
     let nsys = own.tool.as_deref().is_some_and(|tool| tool != "builtin");
     if command.is_empty() {
         return native::run(
-            &native::Asked { plan: own.plan, duration: own.duration, gpus: own.gpus, nsys },
+            &native::ProfileAsked { plan: own.plan, duration: own.duration, gpus: own.gpus, nsys },
             options,
             (entry, &wanted),
         );
     }
     let request =
-        own_job::Request { nsys, steps, duration: own.duration, output_dir: options.output.output_dir.as_deref() };
+        own_job::JobRequest { nsys, steps, duration: own.duration, output_dir: options.output.output_dir.as_deref() };
     own_job::run(&command, request, &wanted)
 }
 

@@ -23,7 +23,7 @@ const OPENER: &str = "xdg-open";
 const OPENS_WITHIN: Duration = Duration::from_secs(5);
 
 /// What the command line asks for.
-struct Asked {
+struct ReportAsked {
     formats: Vec<&'static dyn report::Format>,
     layout: Option<&'static dyn report::Format>,
     output: Option<PathBuf>,
@@ -126,7 +126,7 @@ impl Typed for Report {
             Some(Generate::Generate { source, how }) => (source, how),
             None => (self.source.into_iter().chain(self.from).collect(), self.how),
         };
-        let asked = Asked::from_how(how)?;
+        let asked = ReportAsked::from_how(how)?;
         let sources = packed::names_opened(&sources)?;
         let sources: Vec<&str> = sources.iter().map(String::as_str).collect();
         sources.iter().try_for_each(|source| not_a_record::refuse_file(Path::new(source)))?;
@@ -138,7 +138,7 @@ impl Typed for Report {
     }
 }
 
-impl Asked {
+impl ReportAsked {
     fn from_how(how: How) -> Result<Self, Failure> {
         let layout = how.layout.as_deref().map(report::layout).transpose()?;
         let formats = match layout {
@@ -162,7 +162,7 @@ impl Asked {
 }
 
 /// The report of a record, or of each record in a folder.
-fn each(source: &str, asked: &Asked) -> Result<u8, Failure> {
+fn each(source: &str, asked: &ReportAsked) -> Result<u8, Failure> {
     let directories = records(Path::new(source))?;
     let exported = asked.exports.names_a_file().then_some("a named file");
     let of_one =
@@ -219,7 +219,7 @@ fn counted(directory: &Path, run: &report::Run) -> String {
 }
 
 /// One HTML page that compares several records with the first.
-fn together(sources: &[&str], asked: &Asked) -> Result<u8, Failure> {
+fn together(sources: &[&str], asked: &ReportAsked) -> Result<u8, Failure> {
     let html = report::format(HTML)?.name();
     if asked.layout.is_some()
         || asked.file.is_some()
@@ -255,7 +255,7 @@ fn read(directory: &Path) -> Result<report::Run, Failure> {
 }
 
 /// Prints the files, and opens the page where that is asked for.
-fn ended(text: &str, written: &[PathBuf], asked: &Asked) -> Result<u8, Failure> {
+fn ended(text: &str, written: &[PathBuf], asked: &ReportAsked) -> Result<u8, Failure> {
     let code = if asked.quiet { 0 } else { screen::print(text)? };
     if asked.open {
         let page = written.iter().find(|path| path.extension().is_some_and(|kind| kind == HTML));

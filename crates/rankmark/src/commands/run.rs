@@ -8,9 +8,9 @@ use plans::only::Only;
 use plans::{Loaded, foreign, presets};
 use record::Plan;
 
-use super::{Ended, Row, measured};
+use super::{CommandRow, Ended, measured};
 use crate::options::{Pairs, RUN, RunOptions, fields, parts};
-use crate::session::{Entry, Request};
+use crate::session::{Entry, SessionRequest};
 use crate::{Failure, habits, not_a_record, plan_files};
 use import::lines::DDLB_CONFIG;
 
@@ -35,7 +35,7 @@ struct Planned {
 /// Options of `run` alone, which stand behind those of all measuring commands.
 #[derive(clap::Args)]
 #[group(skip)]
-struct Own {
+struct OwnRunOptions {
     /// runs the cases of N ranks alone; the others are left to --resume
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     only_ranks: Option<u32>,
@@ -70,16 +70,16 @@ fn only_help() -> String {
 
 const NAME: &str = "run";
 
-pub(crate) const ROW: Row = Row {
+pub(crate) const ROW: CommandRow = CommandRow {
     declare: || {
         let command = <Planned as clap::Args>::augment_args(parts::named(NAME));
         let command = fields::with_options(command, &benchmarks::abouts(), None);
-        let own = parts::arguments::<Own>().into_iter().map(|arg| arg.help_heading(RUN));
+        let own = parts::arguments::<OwnRunOptions>().into_iter().map(|arg| arg.help_heading(RUN));
         vec![fields::without_fields(command.args(own), &[])]
     },
     run: |name, matches, entry| {
         (name == NAME).then(|| {
-            let own: Own = parts::read(matches)?;
+            let own: OwnRunOptions = parts::read(matches)?;
             let mut options = RunOptions::read(matches, &benchmarks::abouts())?;
             options.only_ranks = own.only_ranks;
             options.extra_files.results_json.clone_from(&own.output);
@@ -88,7 +88,7 @@ pub(crate) const ROW: Row = Row {
     },
 };
 
-fn run(planned: Planned, own: &Own, mut options: RunOptions, entry: Entry<'_>) -> Ended {
+fn run(planned: Planned, own: &OwnRunOptions, mut options: RunOptions, entry: Entry<'_>) -> Ended {
     options.whole.resume.as_deref().map_or(Ok(()), not_a_record::refuse_file)?;
     let machine = machine::detect();
     let mut overrides = options.fields.clone();
@@ -132,7 +132,7 @@ fn run(planned: Planned, own: &Own, mut options: RunOptions, entry: Entry<'_>) -
         }
     };
     let explain = Some(measured::EXPLAIN);
-    measured::measure(&Request { machine, into_folder, explain, ..Request::new(&options, entry) }, plan)
+    measured::measure(&SessionRequest { machine, into_folder, explain, ..SessionRequest::new(&options, entry) }, plan)
 }
 
 /// The quick plan of this machine; of a benchmark that it does not have, what the benchmark's own command runs.

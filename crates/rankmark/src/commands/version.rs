@@ -21,13 +21,13 @@ const BUILD: [(&str, &str); 5] = [
 #[command(
     after_help = "`rankmark --version` prints the first line only. `rankmark validate` looks at more, and longer."
 )]
-pub(crate) struct Version {
+pub(crate) struct VersionCommand {
     /// JSON on standard output
     #[arg(long)]
     json: bool,
 }
 
-impl Typed for Version {
+impl Typed for VersionCommand {
     const NAME: &'static str = "version";
 
     fn run(self, _: Entry<'_>) -> Ended {

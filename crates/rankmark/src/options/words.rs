@@ -9,9 +9,9 @@ use terms::{Field, Kind};
 
 /// Takes any text; knows which words to offer.
 #[derive(Clone)]
-pub(super) struct Words(fn() -> Vec<&'static str>);
+pub(super) struct OfferedWords(fn() -> Vec<&'static str>);
 
-impl TypedValueParser for Words {
+impl TypedValueParser for OfferedWords {
     type Value = String;
 
     fn parse_ref(&self, command: &Command, arg: Option<&Arg>, value: &OsStr) -> Result<String, Error> {
@@ -41,7 +41,7 @@ impl TypedValueParser for Variants {
 
 /// The argument, with its words offered. Help says them in its own way.
 pub(super) fn offering(arg: Arg, words: fn() -> Vec<&'static str>) -> Arg {
-    arg.value_parser(Words(words)).hide_possible_values(true)
+    arg.value_parser(OfferedWords(words)).hide_possible_values(true)
 }
 
 /// The option of a field, with what can be offered for it.

@@ -49,7 +49,7 @@ mod tests {
 
     #[test]
     fn what_an_earlier_run_left_open_stays_its_own() {
-        let case = record::plan::from_flags(benchmarks::abouts()[0], &[], &[]).unwrap().cases.remove(0);
+        let case = record::plan::from_defaults(benchmarks::abouts()[0]).unwrap().cases.remove(0);
         let line = |id: &str, status, caveats: &[Caveat]| {
             let line = CaseLine::unmeasured(&case, status, "");
             CaseLine { id: id.to_owned(), caveats: caveats.to_vec(), ..line }

@@ -2,22 +2,14 @@
 
 use std::time::Duration;
 
+use terms::{Collective, Named as _};
+
 use crate::place::{Place, reason, statuses};
 
-const OPERATIONS: [&str; 12] = [
-    "all_reduce",
-    "all_gather",
-    "reduce_scatter",
-    "broadcast",
-    "reduce",
-    "all_to_all",
-    "all_to_allv",
-    "gather",
-    "scatter",
-    "send_recv",
-    "ping_pong",
-    "barrier",
-];
+/// Every operation.
+fn operations() -> Vec<&'static str> {
+    Collective::ALL.iter().map(|op| op.name()).collect()
+}
 
 /// A plan of these operations, each once with the fault and, after it in the same kind of world, once without.
 fn plan(operations: &[&str], fault: &str) -> String {
@@ -83,7 +75,7 @@ fn a_rank_without_memory_ends_at_once() {
 
 #[test]
 fn a_rank_killed_in_any_operation() {
-    for (op, reason) in failures(&OPERATIONS, "kill:rank=1,at=5") {
+    for (op, reason) in failures(&operations(), "kill:rank=1,at=5") {
         assert!(reason.starts_with("rank 1 (pid "), "{op}: {reason}");
         assert!(reason.contains("died of signal 9 (SIGKILL)"), "{op}: {reason}");
         assert!(reason.contains(&format!("in {op} #5")), "{op}: {reason}");
@@ -100,11 +92,12 @@ fn a_rank_killed_in_its_first_operation_and_rank_0() {
 #[test]
 fn a_rank_stopped_in_any_operation() {
     // Noticing a stop takes a second or two, in which nothing is computed: four plans at a time.
+    let operations = operations();
     let stopped: Vec<_> = std::thread::scope(|scope| {
-        let parts = OPERATIONS.chunks(3).map(|part| scope.spawn(move || failures(part, "stop:rank=1,at=5")));
+        let parts = operations.chunks(3).map(|part| scope.spawn(move || failures(part, "stop:rank=1,at=5")));
         parts.collect::<Vec<_>>().into_iter().flat_map(|part| part.join().unwrap()).collect()
     });
-    assert_eq!(stopped.len(), OPERATIONS.len());
+    assert_eq!(stopped.len(), operations.len());
     for (op, reason) in stopped {
         assert!(reason.starts_with("rank 1 (pid ") && reason.contains("is stopped"), "{op}: {reason}");
         assert!(reason.contains(&format!("in {op} #5")), "{op}: {reason}");

@@ -3,11 +3,11 @@
 use std::io::Read;
 use std::path::Path;
 
-use serde::Deserialize;
 use terms::{Error, Named};
 
 use super::{ConstantName, MACHINE_PROFILE_VERSION, MachineProfile};
 use crate::file::{open_named, replace_named};
+use crate::json::StatedSchema;
 use crate::to_json;
 
 /// Most bytes of the file. One of a thousand operations and as many exchanges takes a hundredth of it.
@@ -50,11 +50,7 @@ pub fn write_machine_profile(path: &Path, profile: &MachineProfile) -> Result<()
 /// The text's profile, or why it is none.
 fn parsed(text: &[u8]) -> Result<MachineProfile, String> {
     // The version first: another version's form may differ in everything else.
-    #[derive(Deserialize)]
-    struct Version {
-        schema: u32,
-    }
-    let Version { schema } = crate::from_json(text).map_err(|error| error.to_string())?;
+    let StatedSchema { schema } = crate::from_json(text).map_err(|error| error.to_string())?;
     if schema != MACHINE_PROFILE_VERSION {
         return Err(format!("schema {schema}; this program reads schema {MACHINE_PROFILE_VERSION}"));
     }

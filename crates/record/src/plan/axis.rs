@@ -6,7 +6,7 @@ use super::document::Entry;
 use super::error::Diagnostics;
 use super::list::{Item, items};
 use super::source::{At, shown};
-use super::tree::{Key, Node, Tree};
+use super::tree::{PlanKey, PlanNode, Tree};
 use super::written::{Written, fields, report_unknown};
 use crate::About;
 
@@ -20,14 +20,14 @@ pub(crate) struct Axis {
 }
 
 /// Keys and their values.
-type Keyed<'a> = &'a [(Key, Node)];
+type Keyed<'a> = &'a [(PlanKey, PlanNode)];
 
-enum Part<'a> {
+enum AxisPart<'a> {
     Field(Written<'a>),
     Zip(Vec<Written<'a>>, At),
 }
 
-impl Part<'_> {
+impl AxisPart<'_> {
     fn names(&self, field: &Field) -> bool {
         match self {
             Self::Field(written) => written.field.name == field.name,
@@ -47,12 +47,12 @@ pub(crate) fn axes(
 ) -> Vec<Axis> {
     let own = own_parts(entry, benchmarks, errors);
     let mut unknown = Vec::new();
-    let mut parts: Vec<Part<'_>> = defaults
+    let mut parts: Vec<AxisPart<'_>> = defaults
         .iter()
         // What a default names is unknown here and known to another benchmark, or reported by the caller.
         .flat_map(|(key, node)| fields(entry.about, key, node, &mut unknown))
         .filter(|written| !own.iter().any(|part| part.names(written.field)))
-        .map(Part::Field)
+        .map(AxisPart::Field)
         .collect();
     parts.extend(own);
     let overrides: Vec<Written<'_>> =
@@ -64,18 +64,18 @@ pub(crate) fn axes(
 
 /// Drops what the plan says of a field whose meaning comes from another one that is replaced by another value: layers of
 /// another model, the mesh of another strategy.
-fn drop_obsolete(parts: &mut Vec<Part<'_>>, overrides: &[Written<'_>], notes: &mut Vec<String>) {
+fn drop_obsolete(parts: &mut Vec<AxisPart<'_>>, overrides: &[Written<'_>], notes: &mut Vec<String>) {
     let is_given = |name: &str| overrides.iter().any(|written| written.field.name == name);
     let of_plan = |name: &str| {
         parts.iter().find_map(|part| match part {
-            Part::Field(written) if written.field.name == name => texts(written.node),
+            AxisPart::Field(written) if written.field.name == name => texts(written.node),
             _ => None,
         })
     };
     let replaced = overrides.iter().filter(|written| of_plan(written.field.name) != texts(written.node));
     let replaced: Vec<&str> = replaced.map(|written| written.field.name).collect();
     parts.retain(|part| {
-        let Part::Field(Written { field, .. }) = part else { return true };
+        let AxisPart::Field(Written { field, .. }) = part else { return true };
         let is_obsolete = replaced.contains(&field.of) && !is_given(field.name);
         if is_obsolete {
             let note = format!("`{}` of the plan is dropped: it belongs to another `{}`", field.name, field.of);
@@ -88,7 +88,7 @@ fn drop_obsolete(parts: &mut Vec<Part<'_>>, overrides: &[Written<'_>], notes: &m
 }
 
 /// The values of a field as they are written; None where they are not single ones.
-fn texts(node: &Node) -> Option<Vec<&str>> {
+fn texts(node: &PlanNode) -> Option<Vec<&str>> {
     match &node.tree {
         Tree::Scalar { text, .. } => Some(vec![text.as_str()]),
         Tree::List(items) => items
@@ -104,8 +104,8 @@ fn texts(node: &Node) -> Option<Vec<&str>> {
 
 /// The case's own fields; a field that is given twice under different keys (`pace: {latency}`, `pace_latency`) is
 /// reported.
-fn own_parts<'a>(entry: &'a Entry, benchmarks: &[&'static About], errors: &mut Diagnostics) -> Vec<Part<'a>> {
-    let mut parts: Vec<Part<'a>> = Vec::new();
+fn own_parts<'a>(entry: &'a Entry, benchmarks: &[&'static About], errors: &mut Diagnostics) -> Vec<AxisPart<'a>> {
+    let mut parts: Vec<AxisPart<'a>> = Vec::new();
     let mut unknown = Vec::new();
     for (key, node) in &entry.fields {
         let zipped = normalize(&key.text) == "zip";
@@ -123,8 +123,8 @@ fn own_parts<'a>(entry: &'a Entry, benchmarks: &[&'static About], errors: &mut D
             }
         }
         match zipped {
-            true => parts.push(Part::Zip(found, key.at)),
-            false => parts.extend(found.into_iter().map(Part::Field)),
+            true => parts.push(AxisPart::Zip(found, key.at)),
+            false => parts.extend(found.into_iter().map(AxisPart::Field)),
         }
     }
     for (at, name) in unknown {
@@ -135,7 +135,7 @@ fn own_parts<'a>(entry: &'a Entry, benchmarks: &[&'static About], errors: &mut D
 
 fn columns<'a>(
     about: &About,
-    node: &'a Node,
+    node: &'a PlanNode,
     unknown: &mut Vec<(At, String)>,
     errors: &mut Diagnostics,
 ) -> Vec<Written<'a>> {
@@ -158,28 +158,28 @@ fn columns<'a>(
 }
 
 /// An overridden field leaves a zip: the rest of the zip goes on without it.
-fn override_with<'a>(parts: &mut Vec<Part<'a>>, written: Written<'a>) {
+fn override_with<'a>(parts: &mut Vec<AxisPart<'a>>, written: Written<'a>) {
     let name = written.field.name;
     for part in parts.iter_mut() {
         match part {
-            Part::Field(old) if old.field.name == name => {
+            AxisPart::Field(old) if old.field.name == name => {
                 *old = written;
                 return;
             }
-            Part::Field(_) => {}
-            Part::Zip(columns, _) => columns.retain(|column| column.field.name != name),
+            AxisPart::Field(_) => {}
+            AxisPart::Zip(columns, _) => columns.retain(|column| column.field.name != name),
         }
     }
-    parts.push(Part::Field(written));
+    parts.push(AxisPart::Field(written));
 }
 
-fn axis(part: Part<'_>, errors: &mut Diagnostics) -> Option<Axis> {
+fn axis(part: AxisPart<'_>, errors: &mut Diagnostics) -> Option<Axis> {
     match part {
-        Part::Field(Written { field, key, node }) => {
+        AxisPart::Field(Written { field, key, node }) => {
             let rows: Vec<_> = items(field, node, errors).into_iter().map(|item| vec![item]).collect();
             (!rows.is_empty()).then_some(Axis { fields: vec![field], rows, at: key })
         }
-        Part::Zip(columns, at) => {
+        AxisPart::Zip(columns, at) => {
             let values: Vec<Vec<Item>> =
                 columns.iter().map(|written| items(written.field, written.node, errors)).collect();
             let lengths: Vec<usize> = values.iter().map(Vec::len).collect();

@@ -8,25 +8,25 @@ use terms::{Error, Field, Kind, Variant, normalize, suggestion};
 use super::limits;
 use super::list::Item;
 use super::source::{At, shown};
-use super::tree::{Node, Tree};
+use super::tree::{PlanNode, Tree};
 use super::value::canonical;
 
 type ChoiceResult<T> = Result<T, (At, Error)>;
 
 /// The value of an option as it was written.
 #[derive(Clone, Copy)]
-enum Given<'a> {
+enum GivenValue<'a> {
     Text(&'a str),
-    Node(&'a Node),
+    Node(&'a PlanNode),
 }
 
 /// The chosen variants that a text or a mapping stands for: the product of its options' lists.
-pub(crate) fn items(field: &Field, variants: &'static [Variant], node: &Node) -> ChoiceResult<Vec<Item>> {
+pub(crate) fn items(field: &Field, variants: &'static [Variant], node: &PlanNode) -> ChoiceResult<Vec<Item>> {
     match &node.tree {
         Tree::Scalar { text, .. } => {
             let (name, options) = parts(text).map_err(|fault| (node.at, fault))?;
             let variant = variant(field, variants, name, node.at)?;
-            let given = options.into_iter().map(|(option, value)| (option, Given::Text(value), node.at));
+            let given = options.into_iter().map(|(option, value)| (option, GivenValue::Text(value), node.at));
             product(field, variant, &given.collect::<Vec<_>>(), node.at)
         }
         Tree::Map(entries) => {
@@ -38,7 +38,7 @@ pub(crate) fn items(field: &Field, variants: &'static [Variant], node: &Node) ->
             let given = match &options.tree {
                 Tree::Null => Vec::new(),
                 Tree::Map(options) => {
-                    options.iter().map(|(key, value)| (key.text.as_str(), Given::Node(value), key.at)).collect()
+                    options.iter().map(|(key, value)| (key.text.as_str(), GivenValue::Node(value), key.at)).collect()
                 }
                 _ => {
                     let message = format!("`{}` takes options as a mapping, not {}", variant.name, options.kind());
@@ -52,10 +52,10 @@ pub(crate) fn items(field: &Field, variants: &'static [Variant], node: &Node) ->
 }
 
 /// A name and its options.
-type Parts<'t> = (&'t str, Vec<(&'t str, &'t str)>);
+type ChoiceParts<'t> = (&'t str, Vec<(&'t str, &'t str)>);
 
 /// `pipelined:chunks=4,algorithm=ring` as name and options.
-fn parts(text: &str) -> Result<Parts<'_>, Error> {
+fn parts(text: &str) -> Result<ChoiceParts<'_>, Error> {
     let (name, options) = text.split_once(':').unwrap_or((text, ""));
     let option = |part| -> Result<(&str, &str), Error> {
         let part: &str = part;
@@ -76,7 +76,7 @@ fn variant(field: &Field, variants: &'static [Variant], name: &str, at: At) -> C
 }
 
 /// Every combination of the options' values, the last option fastest.
-fn product(field: &Field, variant: &Variant, given: &[(&str, Given, At)], at: At) -> ChoiceResult<Vec<Item>> {
+fn product(field: &Field, variant: &Variant, given: &[(&str, GivenValue, At)], at: At) -> ChoiceResult<Vec<Item>> {
     let known = |name: &str| variant.options.iter().find(|option| option.name == normalize(name));
     if let Some((name, _, at)) = given.iter().find(|(name, ..)| known(name).is_none()) {
         let hint = suggestion(name, variant.options.iter().map(|option| option.name));
@@ -90,8 +90,8 @@ fn product(field: &Field, variant: &Variant, given: &[(&str, Given, At)], at: At
             (Some((name, _, at)), Some(_)) => {
                 return Err((*at, Error::new(format!("option `{}` is given twice", shown(name)))));
             }
-            (Some((_, Given::Node(node), _)), None) => values(option, node)?,
-            (Some((_, Given::Text(text), at)), None) => {
+            (Some((_, GivenValue::Node(node), _)), None) => values(option, node)?,
+            (Some((_, GivenValue::Text(text), at)), None) => {
                 vec![value(option, text, false).map_err(|fault| (*at, fault))?]
             }
             (None, _) => match option.default {
@@ -115,7 +115,7 @@ fn product(field: &Field, variant: &Variant, given: &[(&str, Given, At)], at: At
 }
 
 /// The values of an option: one, or a list.
-fn values(option: &Field, node: &Node) -> ChoiceResult<Vec<String>> {
+fn values(option: &Field, node: &PlanNode) -> ChoiceResult<Vec<String>> {
     match &node.tree {
         Tree::Scalar { text, quoted } => {
             value(option, text, *quoted).map(|value| vec![value]).map_err(|fault| (node.at, fault))

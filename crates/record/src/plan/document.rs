@@ -6,14 +6,14 @@ use super::error::Diagnostics;
 use super::expected;
 use super::limits;
 use super::source::{At, shown};
-use super::tree::{Key, Node, SHAPE, Tree};
+use super::tree::{PlanKey, PlanNode, SHAPE, Tree};
 use crate::{About, Expected};
 
 /// A plan with the right form.
 pub(crate) struct Document {
     pub(crate) experiment: String,
     pub(crate) profiling: bool,
-    pub(crate) defaults: Vec<(Key, Node)>,
+    pub(crate) defaults: Vec<(PlanKey, PlanNode)>,
     pub(crate) entries: Vec<Entry>,
     pub(crate) expected: Vec<Expected>,
 }
@@ -23,13 +23,13 @@ pub(crate) struct Entry {
     pub(crate) about: &'static About,
     /// The benchmark's name as written.
     pub(crate) at: At,
-    pub(crate) fields: Vec<(Key, Node)>,
+    pub(crate) fields: Vec<(PlanKey, PlanNode)>,
 }
 
 const KEYS: [&str; 5] = ["experiment", "defaults", "profiling", "cases", "expected"];
 
 /// Reads the form. Every error is reported; what is wrong is left out.
-pub(crate) fn document(root: Node, benchmarks: &[&'static About], errors: &mut Diagnostics) -> Document {
+pub(crate) fn document(root: PlanNode, benchmarks: &[&'static About], errors: &mut Diagnostics) -> Document {
     let mut document = Document {
         experiment: String::new(),
         profiling: false,
@@ -62,7 +62,7 @@ pub(crate) fn document(root: Node, benchmarks: &[&'static About], errors: &mut D
     document
 }
 
-pub(super) fn unknown_key(of: &str, key: &Key, known: &[&'static str], errors: &mut Diagnostics) {
+pub(super) fn unknown_key(of: &str, key: &PlanKey, known: &[&'static str], errors: &mut Diagnostics) {
     let hint = suggestion(&key.text, known.iter().copied());
     errors.add(key.at, Error::new(format!("{of} has no key `{}`", shown(&key.text))).hint(hint));
 }
@@ -74,7 +74,7 @@ pub(crate) fn is_safe_name(name: &str) -> bool {
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-'))
 }
 
-fn experiment(node: &Node, errors: &mut Diagnostics) -> String {
+fn experiment(node: &PlanNode, errors: &mut Diagnostics) -> String {
     match &node.tree {
         Tree::Scalar { text, .. } if is_safe_name(text) => text.clone(),
         Tree::Scalar { text, .. } => {
@@ -90,7 +90,7 @@ fn experiment(node: &Node, errors: &mut Diagnostics) -> String {
     }
 }
 
-fn profiling(node: Node, errors: &mut Diagnostics) -> bool {
+fn profiling(node: PlanNode, errors: &mut Diagnostics) -> bool {
     let mut enabled = false;
     let Tree::Map(entries) = node.tree else {
         let message = format!("`profiling` takes a mapping, not {}", node.kind());
@@ -111,7 +111,7 @@ fn profiling(node: Node, errors: &mut Diagnostics) -> bool {
     enabled
 }
 
-fn defaults(node: Node, errors: &mut Diagnostics) -> Vec<(Key, Node)> {
+fn defaults(node: PlanNode, errors: &mut Diagnostics) -> Vec<(PlanKey, PlanNode)> {
     let kind = node.kind();
     match node.tree {
         Tree::Map(entries) => entries.into_iter().filter(|(key, _)| is_default(key, errors)).collect(),
@@ -124,7 +124,7 @@ fn defaults(node: Node, errors: &mut Diagnostics) -> Vec<(Key, Node)> {
     }
 }
 
-fn is_default(key: &Key, errors: &mut Diagnostics) -> bool {
+fn is_default(key: &PlanKey, errors: &mut Diagnostics) -> bool {
     let name = normalize(&key.text);
     if name == "zip" || name == "benchmark" {
         let message = format!("`{name}` belongs in a case, not in `defaults`");
@@ -134,7 +134,7 @@ fn is_default(key: &Key, errors: &mut Diagnostics) -> bool {
     true
 }
 
-fn cases(node: Node, benchmarks: &[&'static About], errors: &mut Diagnostics) -> Vec<Entry> {
+fn cases(node: PlanNode, benchmarks: &[&'static About], errors: &mut Diagnostics) -> Vec<Entry> {
     let kind = node.kind();
     match node.tree {
         Tree::List(nodes) if nodes.is_empty() => {
@@ -160,7 +160,7 @@ pub(crate) fn too_many(cases: u64) -> Error {
         .hint("lists multiply: shorten one, raise a range's factor, or write several plans")
 }
 
-fn entry(node: Node, benchmarks: &[&'static About], errors: &mut Diagnostics) -> Option<Entry> {
+fn entry(node: PlanNode, benchmarks: &[&'static About], errors: &mut Diagnostics) -> Option<Entry> {
     let kind = node.kind();
     let Tree::Map(mut fields) = node.tree else {
         errors.add(node.at, Error::new(format!("a case is a mapping, not {kind}")).hint(SHAPE));
@@ -177,7 +177,7 @@ fn entry(node: Node, benchmarks: &[&'static About], errors: &mut Diagnostics) ->
 
 /// The benchmark that a value names; reported where it names none.
 pub(super) fn benchmark(
-    name: &Node,
+    name: &PlanNode,
     benchmarks: &[&'static About],
     errors: &mut Diagnostics,
 ) -> Option<&'static About> {

@@ -7,7 +7,7 @@ use super::document::{benchmark, unknown_key};
 use super::error::Diagnostics;
 use super::limits;
 use super::source::{At, shown};
-use super::tree::{Key, Node, Tree};
+use super::tree::{PlanKey, PlanNode, Tree};
 use super::{list, written};
 use crate::expected::{Basis, Expected};
 use crate::{About, Metric};
@@ -20,7 +20,7 @@ const FORM: &str = "write `- {benchmark: collective, where: {op: all_reduce, ran
                     basis: measured, source: \"...\"}`";
 
 /// Reads the list. Every error is reported; what is wrong is left out.
-pub(super) fn read(node: Node, benchmarks: &[&'static About], errors: &mut Diagnostics) -> Vec<Expected> {
+pub(super) fn read(node: PlanNode, benchmarks: &[&'static About], errors: &mut Diagnostics) -> Vec<Expected> {
     let kind = node.kind();
     match node.tree {
         Tree::Null => Vec::new(),
@@ -37,7 +37,7 @@ pub(super) fn read(node: Node, benchmarks: &[&'static About], errors: &mut Diagn
     }
 }
 
-fn figure(node: Node, benchmarks: &[&'static About], errors: &mut Diagnostics) -> Option<Expected> {
+fn figure(node: PlanNode, benchmarks: &[&'static About], errors: &mut Diagnostics) -> Option<Expected> {
     let kind = node.kind();
     let Tree::Map(entries) = node.tree else {
         errors.add(node.at, Error::new(format!("an expected figure is a mapping, not {kind}")).hint(FORM));
@@ -71,7 +71,7 @@ fn figure(node: Node, benchmarks: &[&'static About], errors: &mut Diagnostics) -
 }
 
 /// A single text; reported where it is none.
-fn text<'n>(name: &str, node: &'n Node, errors: &mut Diagnostics) -> Option<&'n str> {
+fn text<'n>(name: &str, node: &'n PlanNode, errors: &mut Diagnostics) -> Option<&'n str> {
     match &node.tree {
         Tree::Scalar { text, .. } if !text.trim().is_empty() => Some(text.trim()),
         Tree::Scalar { .. } | Tree::Null => {
@@ -87,7 +87,7 @@ fn text<'n>(name: &str, node: &'n Node, errors: &mut Diagnostics) -> Option<&'n 
 }
 
 /// Only numbers can be compared.
-fn metric(node: &Node, about: &'static About, errors: &mut Diagnostics) -> Option<&'static Metric> {
+fn metric(node: &PlanNode, about: &'static About, errors: &mut Diagnostics) -> Option<&'static Metric> {
     let name = text("metric", node, errors)?;
     let numbers = about.metrics.iter().filter(|one| one.shape.is_number()).map(|one| one.name);
     if let Some(found) = about.metrics.iter().find(|one| one.shape.is_number() && one.name == normalize(name)) {
@@ -99,7 +99,7 @@ fn metric(node: &Node, about: &'static About, errors: &mut Diagnostics) -> Optio
     None
 }
 
-fn value(node: &Node, metric: Option<&Metric>, errors: &mut Diagnostics) -> Option<f64> {
+fn value(node: &PlanNode, metric: Option<&Metric>, errors: &mut Diagnostics) -> Option<f64> {
     let text = text("value", node, errors)?;
     let number = text.parse::<f64>().ok().filter(|value| value.is_finite() && *value > 0.0);
     if number.is_none() {
@@ -111,7 +111,7 @@ fn value(node: &Node, metric: Option<&Metric>, errors: &mut Diagnostics) -> Opti
     number
 }
 
-fn basis(node: &Node, errors: &mut Diagnostics) -> Option<Basis> {
+fn basis(node: &PlanNode, errors: &mut Diagnostics) -> Option<Basis> {
     let name = text("basis", node, errors)?;
     let found = normalize(name).parse().ok();
     if found.is_none() {
@@ -122,12 +122,12 @@ fn basis(node: &Node, errors: &mut Diagnostics) -> Option<Basis> {
     found
 }
 
-fn source(node: &Node, errors: &mut Diagnostics) -> Option<String> {
+fn source(node: &PlanNode, errors: &mut Diagnostics) -> Option<String> {
     text("source", node, errors).map(str::to_owned)
 }
 
 /// The parameters that a case must have: one canonical value each.
-fn parameters(node: &Node, about: &'static About, errors: &mut Diagnostics) -> Map<String, Value> {
+fn parameters(node: &PlanNode, about: &'static About, errors: &mut Diagnostics) -> Map<String, Value> {
     let mut found = Map::new();
     let entries = match &node.tree {
         Tree::Map(entries) => entries.as_slice(),
@@ -150,7 +150,7 @@ fn parameters(node: &Node, about: &'static About, errors: &mut Diagnostics) -> M
     found
 }
 
-fn parameter(key: &Key, one: written::Written<'_>, found: &mut Map<String, Value>, errors: &mut Diagnostics) {
+fn parameter(key: &PlanKey, one: written::Written<'_>, found: &mut Map<String, Value>, errors: &mut Diagnostics) {
     let name = one.field.name;
     if one.field.role == Role::Sampling {
         let message = format!("`{name}` says how to sample, not what: no figure depends on it");

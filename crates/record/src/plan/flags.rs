@@ -3,7 +3,7 @@
 use super::error::Diagnostics;
 use super::limits;
 use super::source::{At, shown};
-use super::tree::{Key, Node, Tree};
+use super::tree::{PlanKey, PlanNode, Tree};
 use terms::{Error, Kind};
 
 use crate::About;
@@ -11,7 +11,7 @@ use crate::About;
 /// What flags say.
 pub(crate) struct Flags {
     /// Flags that name a field.
-    pub(crate) fields: Vec<(Key, Node)>,
+    pub(crate) fields: Vec<(PlanKey, PlanNode)>,
     /// Flags that name none, and where.
     pub(crate) unknown: Vec<(At, String)>,
 }
@@ -20,13 +20,13 @@ pub(crate) struct Flags {
 /// name no field.
 pub(crate) fn read(
     benchmarks: &[&'static About],
-    pairs: &[(String, String)],
+    pairs: &[(impl AsRef<str>, impl AsRef<str>)],
     flag: &str,
     errors: &mut Diagnostics,
 ) -> Flags {
     let mut found = Flags { fields: Vec::new(), unknown: Vec::new() };
     for (name, text) in pairs {
-        let name = terms::normalize(&name.replace('.', "_"));
+        let (name, text) = (terms::normalize(&name.as_ref().replace('.', "_")), text.as_ref());
         let at = match flag {
             "--" => errors.sources.add_flag(&format!("--{}", name.replace('_', "-")), ' ', text),
             set => errors.sources.add_flag(&format!("{set} {name}"), '=', text),
@@ -48,25 +48,25 @@ pub(crate) fn read(
         };
         match found.fields.iter_mut().find(|(key, _)| key.text == name) {
             None => {
-                let tree = if repeats { Node { at, tree: Tree::List(vec![node]) } } else { node };
-                found.fields.push((Key { at: key, text: name }, tree));
+                let tree = if repeats { PlanNode { at, tree: Tree::List(vec![node]) } } else { node };
+                found.fields.push((PlanKey { at: key, text: name }, tree));
             }
-            Some((_, Node { tree: Tree::List(texts), .. })) if repeats => texts.push(node),
+            Some((_, PlanNode { tree: Tree::List(texts), .. })) if repeats => texts.push(node),
             Some(_) => errors.add(at, Error::new(format!("`{name}` is given twice")).hint("separate values by commas")),
         }
     }
     found
 }
 
-fn scalar(text: &str, at: At) -> Node {
+fn scalar(text: &str, at: At) -> PlanNode {
     let tree = if text.is_empty() { Tree::Null } else { Tree::Scalar { text: text.to_owned(), quoted: false } };
-    Node { at, tree }
+    PlanNode { at, tree }
 }
 
 /// A comma list; a single value is not a list, so that messages do not speak of one.
-fn split(text: &str, at: At) -> Node {
+fn split(text: &str, at: At) -> PlanNode {
     let mut start = at.start;
-    let items: Vec<Node> = text
+    let items: Vec<PlanNode> = text
         .split(',')
         .map(|part| {
             let end = start + part.len() as u32;
@@ -78,9 +78,9 @@ fn split(text: &str, at: At) -> Node {
     joined(items.into_iter(), at)
 }
 
-fn joined(items: impl Iterator<Item = Node>, at: At) -> Node {
-    match <[Node; 1]>::try_from(items.collect::<Vec<_>>()) {
+fn joined(items: impl Iterator<Item = PlanNode>, at: At) -> PlanNode {
+    match <[PlanNode; 1]>::try_from(items.collect::<Vec<_>>()) {
         Ok([only]) => only,
-        Err(items) => Node { at, tree: Tree::List(items) },
+        Err(items) => PlanNode { at, tree: Tree::List(items) },
     }
 }

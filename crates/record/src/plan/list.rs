@@ -6,7 +6,7 @@ use terms::{Bytes, Error, Field, Kind, Role, normalize};
 use super::error::Diagnostics;
 use super::limits;
 use super::source::{At, shown};
-use super::tree::{Node, Tree};
+use super::tree::{PlanNode, Tree};
 use super::value::{canonical, not_a_quantity, wants};
 
 /// One canonical value and where it was written.
@@ -17,7 +17,7 @@ pub(crate) struct Item {
 }
 
 /// All values of a field, in written order. Errors are reported; a value that is wrong is left out.
-pub(crate) fn items(field: &Field, node: &Node, errors: &mut Diagnostics) -> Vec<Item> {
+pub(crate) fn items(field: &Field, node: &PlanNode, errors: &mut Diagnostics) -> Vec<Item> {
     let mut found = Vec::new();
     match &node.tree {
         _ if matches!(field.kind, Kind::Texts) => return texts(field, node, errors),
@@ -41,7 +41,7 @@ pub(crate) fn items(field: &Field, node: &Node, errors: &mut Diagnostics) -> Vec
 }
 
 /// One item: a scalar, or a range that stands for several.
-fn one(field: &Field, node: &Node, found: &mut Vec<Item>, errors: &mut Diagnostics) {
+fn one(field: &Field, node: &PlanNode, found: &mut Vec<Item>, errors: &mut Diagnostics) {
     if found.len() > limits::CASES || errors.is_hopeless() {
         return;
     }
@@ -71,7 +71,7 @@ fn one(field: &Field, node: &Node, found: &mut Vec<Item>, errors: &mut Diagnosti
 }
 
 /// Texts that all belong to one case: one item, an array. As a parameter it is joined by spaces, so none may hold one.
-fn texts(field: &Field, node: &Node, errors: &mut Diagnostics) -> Vec<Item> {
+fn texts(field: &Field, node: &PlanNode, errors: &mut Diagnostics) -> Vec<Item> {
     let nodes = match &node.tree {
         Tree::List(nodes) => nodes.as_slice(),
         _ => std::slice::from_ref(node),
@@ -131,7 +131,7 @@ fn text_range(field: &Field, text: &str, at: At) -> Ranged {
 }
 
 /// `{from: 1KiB, to: 1GiB, factor: 4}`.
-fn map_range(field: &Field, node: &Node) -> Ranged {
+fn map_range(field: &Field, node: &PlanNode) -> Ranged {
     let Tree::Map(entries) = &node.tree else { return Ok(Vec::new()) };
     let (mut from, mut to, mut factor) = (None, None, 2);
     let bytes = |text: &str| text.parse::<Bytes>().map_err(|error| not_a_quantity(field, &error));

@@ -15,7 +15,7 @@ pub(crate) struct At {
     pub(crate) end: u32,
 }
 
-struct Source {
+struct PlanSource {
     name: String,
     text: String,
     /// Where each line begins. Empty for a flag, which has no lines.
@@ -24,7 +24,7 @@ struct Source {
     value: usize,
 }
 
-impl Source {
+impl PlanSource {
     /// A line without the secrets in it, which no error shows, and up to which byte it is as written.
     fn without_secrets(&self, from: usize, written: &str) -> (String, usize) {
         let line = match written.split_at_checked(self.value) {
@@ -40,7 +40,7 @@ impl Source {
 
 /// Everything that the user wrote: one plan at most, and any number of flags.
 #[derive(Default)]
-pub(crate) struct Sources(Vec<Source>);
+pub(crate) struct Sources(Vec<PlanSource>);
 
 /// The location that an error points at: the line as written, and which part of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,7 +67,7 @@ impl Sources {
     /// Adds a plan's text.
     pub(crate) fn add_file(&mut self, name: &str, text: &str) -> u32 {
         let lines = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
-        self.add(Source { name: shown(name), text: text.to_owned(), lines, value: 0 })
+        self.add(PlanSource { name: shown(name), text: text.to_owned(), lines, value: 0 })
     }
 
     /// Adds a flag as it would be typed; returns the source and the place of the value in it.
@@ -76,11 +76,11 @@ impl Sources {
         let start = flag.len() as u32 + 1;
         let end = text.len() as u32;
         let value = start as usize;
-        let source = self.add(Source { name: shown(flag), text, lines: Vec::new(), value });
+        let source = self.add(PlanSource { name: shown(flag), text, lines: Vec::new(), value });
         At { source, start, end }
     }
 
-    fn add(&mut self, source: Source) -> u32 {
+    fn add(&mut self, source: PlanSource) -> u32 {
         self.0.push(source);
         (self.0.len() - 1) as u32
     }

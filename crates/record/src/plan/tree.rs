@@ -12,8 +12,8 @@ use crate::yaml::{self, Fault, Places};
 /// The smallest plan, for hints.
 pub(crate) const SHAPE: &str = "a plan holds `experiment: NAME` and `cases:` with `- benchmark: NAME` items";
 
-pub(crate) type Node = yaml::Node<At>;
-pub(crate) type Key = yaml::Key<At>;
+pub(crate) type PlanNode = yaml::Node<At>;
+pub(crate) type PlanKey = yaml::Key<At>;
 pub(crate) type Tree = yaml::Tree<At>;
 
 /// Reads one source; keys that are written twice are errors.
@@ -38,7 +38,7 @@ impl Places<At> for Reading<'_> {
 }
 
 /// The tree of a text, or None after an error that leaves no tree. Duplicate keys are reported and the first is kept.
-pub(crate) fn parse(source: u32, text: &str, errors: &mut Diagnostics) -> Option<Node> {
+pub(crate) fn parse(source: u32, text: &str, errors: &mut Diagnostics) -> Option<PlanNode> {
     let limits = yaml::Limits { depth: limits::DEPTH, nodes: limits::NODES, scalar: limits::SCALAR };
     match yaml::parse(text, limits, &mut Reading { source, errors }) {
         Ok(None) => {

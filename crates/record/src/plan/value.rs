@@ -4,7 +4,7 @@ use serde_json::Value;
 use terms::{Bandwidth, Bytes, Error, Field, Kind, Ratio, Seconds, normalize, suggestion};
 
 use super::source::{At, shown};
-use super::tree::{Node, Tree};
+use super::tree::{PlanNode, Tree};
 use super::{limits, other_words};
 
 /// The canonical value of a text: bytes as an integer, seconds, bytes per second and shares as numbers, words in their
@@ -28,7 +28,7 @@ pub(crate) fn canonical(field: &Field, text: &str, quoted: bool) -> Result<Value
         Kind::Word(words) => word(field, text, &words()),
         Kind::Choice(variants) => {
             let tree = Tree::Scalar { text: text.to_owned(), quoted };
-            let items = super::choice::items(field, variants, &Node { at: At::default(), tree });
+            let items = super::choice::items(field, variants, &PlanNode { at: At::default(), tree });
             let first = items.map_err(|(_, fault)| fault)?.into_iter().next();
             first.map(|item| item.value).ok_or_else(|| Error::new(format!("`{name}` has no value")))
         }

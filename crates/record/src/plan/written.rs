@@ -4,7 +4,7 @@ use terms::{Error, Field, Kind, did_you_mean, nearest, normalize};
 
 use super::error::Diagnostics;
 use super::source::{At, shown};
-use super::tree::{Key, Node, Tree};
+use super::tree::{PlanKey, PlanNode, Tree};
 use crate::{About, aliases};
 
 /// A field as it was given.
@@ -12,15 +12,15 @@ use crate::{About, aliases};
 pub(crate) struct Written<'a> {
     pub(crate) field: &'static Field,
     pub(crate) key: At,
-    pub(crate) node: &'a Node,
+    pub(crate) node: &'a PlanNode,
 }
 
 /// The fields of one key: the field of that name, or, where the value is a mapping (`pace: {bandwidth: ..}`), the
 /// fields with names that continue it (`pace_bandwidth`). Keys that name nothing are returned in `unknown`.
 pub(crate) fn fields<'a>(
     about: &About,
-    key: &Key,
-    node: &'a Node,
+    key: &PlanKey,
+    node: &'a PlanNode,
     unknown: &mut Vec<(At, String)>,
 ) -> Vec<Written<'a>> {
     let mut found = Vec::new();
@@ -32,7 +32,7 @@ fn join<'a>(
     about: &About,
     name: &str,
     key: At,
-    node: &'a Node,
+    node: &'a PlanNode,
     unknown: &mut Vec<(At, String)>,
     found: &mut Vec<Written<'a>>,
 ) {

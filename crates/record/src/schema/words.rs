@@ -10,9 +10,9 @@ use terms::Named;
 pub(crate) const HEX_12: &str = "^[0-9a-f]{12}$";
 
 /// A word of a closed set, in the schema.
-pub(crate) struct Words<T>(PhantomData<T>);
+pub(crate) struct SchemaWords<T>(PhantomData<T>);
 
-impl<T: Named> JsonSchema for Words<T> {
+impl<T: Named> JsonSchema for SchemaWords<T> {
     fn inline_schema() -> bool {
         true
     }

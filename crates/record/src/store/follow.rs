@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::checksum::Checker;
-use super::lines::{Line, case_line, next_line};
+use super::lines::{StoredLine, case_line, next_line};
 use super::{CASES, CASES_FILE, LOCK, LOCK_FILE, StoreError, limits};
 use crate::file::open_inside;
 use crate::{CaseLine, RunEnd, RunFile};
@@ -128,11 +128,11 @@ impl Follower {
         let mut lines = Vec::new();
         loop {
             match next_line(&mut file, limits::CASE_LINE).map_err(|error| failed(&error))? {
-                None | Some(Line::Unfinished(_)) => return Ok(lines),
-                Some(Line::TooLong) => {
+                None | Some(StoredLine::Unfinished(_)) => return Ok(lines),
+                Some(StoredLine::TooLong) => {
                     return Err(super::lines::corrupt(CASES_FILE, self.number + 1, "the line is too long"));
                 }
-                Some(Line::Whole(mut bytes)) => {
+                Some(StoredLine::Whole(mut bytes)) => {
                     self.read += bytes.len() as u64 + 1;
                     self.number += 1;
                     match case_line(&mut bytes, &mut self.checker) {

@@ -6,10 +6,11 @@ use std::io::{BufRead, Read};
 use super::checksum::Checker;
 use super::sequence::{LinePosition, Sequence};
 use super::{DamagedLine, StoreError, limits};
+use crate::json::StatedSchema;
 use crate::{Case, CaseLine, Pool, SCHEMA};
 
 /// One line as read.
-pub(super) enum Line {
+pub(super) enum StoredLine {
     /// A whole line, without its line break.
     Whole(Vec<u8>),
     /// The last line has no line break.
@@ -19,17 +20,17 @@ pub(super) enum Line {
 }
 
 /// The next line, or None at the end.
-pub(super) fn next_line(from: &mut impl BufRead, limit: u64) -> std::io::Result<Option<Line>> {
+pub(super) fn next_line(from: &mut impl BufRead, limit: u64) -> std::io::Result<Option<StoredLine>> {
     let mut line = Vec::new();
     from.by_ref().take(limit + 1).read_until(b'\n', &mut line)?;
     Ok(match line.last() {
         None => None,
         Some(b'\n') => {
             line.pop();
-            Some(Line::Whole(line))
+            Some(StoredLine::Whole(line))
         }
-        Some(_) if line.len() as u64 > limit => Some(Line::TooLong),
-        Some(_) => Some(Line::Unfinished(line)),
+        Some(_) if line.len() as u64 > limit => Some(StoredLine::TooLong),
+        Some(_) => Some(StoredLine::Unfinished(line)),
     })
 }
 
@@ -88,8 +89,8 @@ pub(super) fn read_lines_of(
             .map_err(|error| StoreError::new(format!("cannot read {name}")).cause(error.to_string()))?;
         let mut parsed = match line {
             None => break,
-            Some(Line::TooLong) => return Err(corrupt(name, number, "the line is too long")),
-            Some(Line::Whole(mut bytes)) => {
+            Some(StoredLine::TooLong) => return Err(corrupt(name, number, "the line is too long")),
+            Some(StoredLine::Whole(mut bytes)) => {
                 found.whole_bytes += bytes.len() as u64 + 1;
                 match case_line(&mut bytes, &mut checker) {
                     Ok(read) => match sequence.note(&read.place, read.sealed) {
@@ -107,7 +108,7 @@ pub(super) fn read_lines_of(
                     }
                 }
             }
-            Some(Line::Unfinished(mut bytes)) => {
+            Some(StoredLine::Unfinished(mut bytes)) => {
                 let length = bytes.len() as u64;
                 let read = case_line(&mut bytes, &mut checker).ok();
                 let Some(read) = read.filter(|read| sequence.note(&read.place, read.sealed).is_ok()) else {
@@ -189,11 +190,7 @@ pub(super) fn case_line(bytes: &mut Vec<u8>, checker: &mut Checker) -> Result<Re
 
 /// The version that a line states.
 fn schema_of(bytes: &[u8]) -> Option<u32> {
-    #[derive(serde::Deserialize)]
-    struct Version {
-        schema: u32,
-    }
-    serde_json::from_slice::<Version>(bytes).ok().map(|version| version.schema)
+    serde_json::from_slice::<StatedSchema>(bytes).ok().map(|version| version.schema)
 }
 
 /// The line without the room that its parts grew by: a record may hold 100,000 of them.

@@ -16,6 +16,7 @@ use super::salvage::salvage;
 use super::sequence::Sequence;
 use super::{CASES, CASES_FILE, DamagedLine, RUN, RUN_FILE, SAMPLES, SAMPLES_FILE, Store, StoreError, limits, run_end};
 use crate::file::{Access, open_inside, open_inside_by};
+use crate::json::StatedSchema;
 use crate::{Case, CaseCounts, CaseLine, RunEnd, RunFile, SCHEMA};
 
 /// A record.
@@ -161,11 +162,7 @@ pub(super) fn parse_run_file(text: &[u8], name: &str) -> Result<RunFile, StoreEr
             .hint("nothing was changed; start a new record with `--output-dir DIR`")
     };
     // The version first: another version's form may differ in everything else.
-    #[derive(serde::Deserialize)]
-    struct Version {
-        schema: u32,
-    }
-    let version: Version = serde_json::from_slice(text).map_err(|error| unreadable(error.to_string()))?;
+    let version: StatedSchema = serde_json::from_slice(text).map_err(|error| unreadable(error.to_string()))?;
     if version.schema != SCHEMA {
         return Err(unreadable(format!("schema {}; this program reads {SCHEMA}", version.schema)));
     }

@@ -29,12 +29,12 @@ struct Inner<'t> {
 struct Named {
     id: String,
     #[serde(default)]
-    settings: Settings,
+    settings: ReadSettings,
 }
 
 /// The settings that results are read with.
 #[derive(Default, PartialEq, Deserialize, Serialize)]
-struct Settings {
+struct ReadSettings {
     #[serde(skip_serializing_if = "Option::is_none")]
     target_precision: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -49,7 +49,7 @@ struct Settings {
     trace_overlapped: Option<u64>,
 }
 
-impl Settings {
+impl ReadSettings {
     fn to_map(&self) -> SharedMap {
         match to_value(self) {
             Ok(Value::Object(map)) => map.into(),
@@ -80,7 +80,7 @@ fn without_cases(text: &[u8]) -> Option<(Vec<u8>, Vec<Named>)> {
 
 /// Cases of equal settings share them.
 fn bare(cases: Vec<Named>) -> Vec<Case> {
-    let (none, mut last) = (SharedMap::default(), (Settings::default(), SharedMap::default()));
+    let (none, mut last) = (SharedMap::default(), (ReadSettings::default(), SharedMap::default()));
     let bare = |Named { id, settings }: Named| {
         if settings != last.0 {
             let map = settings.to_map();

@@ -26,7 +26,7 @@ pub(super) fn salvage(text: &[u8]) -> Option<(RunFile, Vec<DamagedLine>)> {
         Ok(_) => return None,
         Err(_) => {
             let lines: Vec<&[u8]> = text.split(|byte| *byte == b'\n').collect();
-            object(&Part { lines: &lines, first: 1, path: "", depth: 1 }, &mut lost)
+            object(&LineRun { lines: &lines, first: 1, path: "", depth: 1 }, &mut lost)
         }
     };
     let file = fit_run(found, &mut lost)?;
@@ -35,7 +35,7 @@ pub(super) fn salvage(text: &[u8]) -> Option<(RunFile, Vec<DamagedLine>)> {
 }
 
 /// Lines of a text, which hold the members of one object or the elements of one list.
-struct Part<'t> {
+struct LineRun<'t> {
     lines: &'t [&'t [u8]],
     /// The number of the first of them.
     first: usize,
@@ -44,7 +44,7 @@ struct Part<'t> {
     depth: usize,
 }
 
-impl Part<'_> {
+impl LineRun<'_> {
     /// The lines of each member: from one that begins at this depth to the next.
     fn members(&self) -> Vec<std::ops::Range<usize>> {
         let indent = INDENT * self.depth;
@@ -66,7 +66,7 @@ impl Part<'_> {
     }
 }
 
-fn object(part: &Part<'_>, lost: &mut Vec<DamagedLine>) -> Map<String, Value> {
+fn object(part: &LineRun<'_>, lost: &mut Vec<DamagedLine>) -> Map<String, Value> {
     let mut found = Map::new();
     for lines in part.members() {
         let first = part.first + lines.start;
@@ -79,7 +79,7 @@ fn object(part: &Part<'_>, lost: &mut Vec<DamagedLine>) -> Map<String, Value> {
             }
         };
         let path = if part.path.is_empty() { key.clone() } else { format!("{}.{key}", part.path) };
-        let part = Part { lines, first, path: &path, depth: part.depth };
+        let part = LineRun { lines, first, path: &path, depth: part.depth };
         if let Some(value) = value(&part, rest, lost) {
             found.insert(key, value);
         }
@@ -87,10 +87,10 @@ fn object(part: &Part<'_>, lost: &mut Vec<DamagedLine>) -> Map<String, Value> {
     found
 }
 
-fn list(part: &Part<'_>, lost: &mut Vec<DamagedLine>) -> Vec<Value> {
+fn list(part: &LineRun<'_>, lost: &mut Vec<DamagedLine>) -> Vec<Value> {
     let mut found = Vec::new();
     for lines in part.members() {
-        let part = Part {
+        let part = LineRun {
             lines: &part.lines[lines.clone()],
             first: part.first + lines.start,
             path: part.path,
@@ -109,7 +109,7 @@ fn key_of(line: &[u8]) -> Option<(String, &[u8])> {
 }
 
 /// The value that begins with `first`, the rest of the first line. A text with a damaged character keeps its others.
-fn value(part: &Part<'_>, first: &[u8], lost: &mut Vec<DamagedLine>) -> Option<Value> {
+fn value(part: &LineRun<'_>, first: &[u8], lost: &mut Vec<DamagedLine>) -> Option<Value> {
     let mut text = first.to_vec();
     for line in &part.lines[1..] {
         text.push(b'\n');
@@ -120,7 +120,7 @@ fn value(part: &Part<'_>, first: &[u8], lost: &mut Vec<DamagedLine>) -> Option<V
     if let Ok(value) = serde_json::from_slice(text) {
         return Some(value);
     }
-    let inner = Part { lines: &part.lines[1..], first: part.first + 1, path: part.path, depth: part.depth + 1 };
+    let inner = LineRun { lines: &part.lines[1..], first: part.first + 1, path: part.path, depth: part.depth + 1 };
     match first.trim_ascii_end().last() {
         Some(b'{') if inner.depth < DEPTH && !inner.lines.is_empty() => {
             return Some(Value::Object(object(&inner, lost)));

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::checksum::Checker;
-use super::lines::{Line, corrupt, next_line};
+use super::lines::{StoredLine, corrupt, next_line};
 use super::sequence::check_run;
 use super::{DamagedLine, SAMPLES, SAMPLES_FILE, StoreError, limits};
 use crate::CanaryKind;
@@ -81,7 +81,7 @@ pub struct SampleLines {
 
 /// What finding a line needs; the samples themselves are skipped.
 #[derive(Deserialize)]
-struct Head {
+struct LineHead {
     id: String,
     #[serde(alias = "launch")]
     trial: u32,
@@ -115,20 +115,20 @@ pub fn read_samples_of(directory: &Path, run: &str, wanted: impl Fn(&str) -> boo
         let line = next_line(&mut file, limits::SAMPLE_LINE).map_err(|error| failed(&error))?;
         let mut bytes = match line {
             None => break,
-            Some(Line::TooLong) => return Err(corrupt(SAMPLES_FILE, number, "the line is too long")),
-            Some(Line::Unfinished(bytes)) => {
+            Some(StoredLine::TooLong) => return Err(corrupt(SAMPLES_FILE, number, "the line is too long")),
+            Some(StoredLine::Unfinished(bytes)) => {
                 notes.push(format!(
                     "{SAMPLES_FILE}: the last line was cut short and is left out ({} bytes)",
                     bytes.len()
                 ));
                 break;
             }
-            Some(Line::Whole(bytes)) => bytes,
+            Some(StoredLine::Whole(bytes)) => bytes,
         };
         let place = begin;
         begin += bytes.len() as u64 + 1;
         let sealed = checker.open(&mut bytes);
-        let head = match (sealed, crate::from_json::<Head>(&bytes)) {
+        let head = match (sealed, crate::from_json::<LineHead>(&bytes)) {
             (Ok(true), Ok(head)) if !run.is_empty() => {
                 if let Err(why) = check_run(run, head.run.as_deref()) {
                     damaged.push(DamagedLine::new(SAMPLES_FILE, number, &bytes, why));
@@ -171,7 +171,7 @@ impl SampleLines {
         for place in places {
             self.file.seek(SeekFrom::Start(place)).map_err(|error| failed(error.to_string()))?;
             let line = next_line(&mut self.file, limits::SAMPLE_LINE).map_err(|error| failed(error.to_string()))?;
-            let Some(Line::Whole(bytes)) = line else {
+            let Some(StoredLine::Whole(bytes)) = line else {
                 return Err(failed("the file changed while it was read".to_owned()));
             };
             found.push(crate::from_json(&bytes).map_err(|error| failed(error.to_string()))?);

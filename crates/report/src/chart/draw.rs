@@ -58,12 +58,12 @@ impl Page {
 struct EndLabel {
     content: String,
     rgb: [u8; 3],
-    sample: Sample,
+    sample: DrawnSample,
     /// None: it names no line.
     end: Option<[f64; 2]>,
 }
 
-enum Sample {
+enum DrawnSample {
     Marker(usize),
     /// Points with more ranks than cores.
     Oversubscribed,
@@ -140,8 +140,8 @@ fn timeline(mut items: Vec<Item>, spec: &ChartSpec, all: &super::Lanes, top: f64
     let fit = |label: &str| font::fit(&crate::escape::one_line(label), TEXT_SIZE, Weight::Regular, right / 2.0);
     let key = drawn.kinds.iter().map(|kind| {
         let (rgb, sample) = match kind.stall {
-            true => (QUIET, Sample::Hatched),
-            false => (style::text_colour(kind.style), Sample::Square(kind.style)),
+            true => (QUIET, DrawnSample::Hatched),
+            false => (style::text_colour(kind.style), DrawnSample::Square(kind.style)),
         };
         EndLabel { content: fit(&kind.label), rgb, sample, end: None }
     });
@@ -346,7 +346,7 @@ fn end_labels(spec: &ChartSpec, names: &[String], x: &Mapped, y: &Mapped) -> Vec
     for (index, series) in spec.series.iter().enumerate() {
         let Some(name) = names.next() else { continue };
         let end = series.points.iter().rev().find_map(|point| placed(point, x, y, dodge(spec, index)));
-        labels.push((name, style::text_colour(series.style), Sample::Marker(series.style), end));
+        labels.push((name, style::text_colour(series.style), DrawnSample::Marker(series.style), end));
     }
     for reference in &spec.references {
         let Some(name) = names.next() else { continue };
@@ -354,20 +354,20 @@ fn end_labels(spec: &ChartSpec, names: &[String], x: &Mapped, y: &Mapped) -> Vec
         let end = reference.points.iter().rev().filter(|[_, up]| up.is_finite()).find_map(place);
         let rgb = reference_colour(reference.style);
         let ink = reference.style.map_or(QUIET, style::text_colour);
-        labels.push((name, ink, Sample::Dashes(rgb), end));
+        labels.push((name, ink, DrawnSample::Dashes(rgb), end));
     }
     for (index, part) in spec.stacks.iter().enumerate().rev() {
         let Some(name) = names.next() else { continue };
         let end = stack::end(spec, index, x, y);
-        labels.push((name, style::text_colour(part.style), Sample::Square(part.style), end));
+        labels.push((name, style::text_colour(part.style), DrawnSample::Square(part.style), end));
     }
     for mark in &spec.marks {
         let Some(name) = names.next() else { continue };
         let pen = stack::pen(mark);
-        labels.push((name, pen.paint.rgb, Sample::Stroke(pen), stack::mark_end(spec, mark, x, y)));
+        labels.push((name, pen.paint.rgb, DrawnSample::Stroke(pen), stack::mark_end(spec, mark, x, y)));
     }
     if let Some(name) = names.next() {
-        labels.push((name, QUIET, Sample::Oversubscribed, None));
+        labels.push((name, QUIET, DrawnSample::Oversubscribed, None));
     }
     let label = |(name, rgb, sample, end): (&String, _, _, _)| EndLabel { content: name.clone(), rgb, sample, end };
     labels.into_iter().map(label).collect()
@@ -376,24 +376,24 @@ fn end_labels(spec: &ChartSpec, names: &[String], x: &Mapped, y: &Mapped) -> Vec
 /// One label: a sample of the line, then its name.
 fn label(items: &mut Vec<Item>, label: &EndLabel, left: f64, middle: f64) {
     let sample = match label.sample {
-        Sample::Marker(style) => style::marker(style, [left + 6.0, middle]),
-        Sample::Oversubscribed => style::oversubscribed_sample([left + 6.0, middle]),
-        Sample::Dashes(rgb) => Item::Line {
+        DrawnSample::Marker(style) => style::marker(style, [left + 6.0, middle]),
+        DrawnSample::Oversubscribed => style::oversubscribed_sample([left + 6.0, middle]),
+        DrawnSample::Dashes(rgb) => Item::Line {
             points: vec![[left, middle], [left + 13.0, middle]],
             pen: Pen { paint: Paint::solid(rgb), width: 1.3, dash: Some([5.0, 3.0]) },
         },
-        Sample::Square(style) => {
+        DrawnSample::Square(style) => {
             let (right, top, bottom) = (left + 11.0, middle - 5.5, middle + 5.5);
             let points = vec![[left, top], [right, top], [right, bottom], [left, bottom]];
             Item::Polygon { points, fill: Some(Paint::solid(style::colour(style))), pen: None }
         }
-        Sample::Hatched => {
+        DrawnSample::Hatched => {
             let of = Box2 { left, top: middle - 5.5, right: left + 13.0, bottom: middle + 5.5 };
             let [rim, strokes] = lanes::stalls(&[of]);
             items.push(rim);
             strokes
         }
-        Sample::Stroke(pen) => Item::Line { points: vec![[left, middle], [left + 13.0, middle]], pen },
+        DrawnSample::Stroke(pen) => Item::Line { points: vec![[left, middle], [left + 13.0, middle]], pen },
     };
     items.push(sample);
     let at = [left + SAMPLE, middle + 0.36 * TEXT_SIZE];

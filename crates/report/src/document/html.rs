@@ -1,6 +1,6 @@
 //! Blocks as HTML, for the page.
 
-use super::{Align, Block, Card, Item, Part, Table, Tile, Tone, Words, timeline};
+use super::{Align, Block, Card, Item, Table, Tile, Tone, WordPiece, Words, timeline};
 use crate::chart;
 use crate::markup::{Address, Html, Literal, html};
 use crate::number::NONE;
@@ -136,10 +136,10 @@ pub(crate) fn inline(words: &Words) -> Html {
     let mut out = Html::new();
     for part in words.parts() {
         match part {
-            Part::Text(text) => html!(out => "{}", text),
-            Part::Code(text) => html!(out => "<code>{}</code>", text),
-            Part::Strong(text) => html!(out => "<strong>{}</strong>", text),
-            Part::Link(text, path) => html!(out => "<a href=\"{}\">{}</a>", Address::of_path(path), text),
+            WordPiece::Text(text) => html!(out => "{}", text),
+            WordPiece::Code(text) => html!(out => "<code>{}</code>", text),
+            WordPiece::Strong(text) => html!(out => "<strong>{}</strong>", text),
+            WordPiece::Link(text, path) => html!(out => "<a href=\"{}\">{}</a>", Address::of_path(path), text),
         }
     }
     out

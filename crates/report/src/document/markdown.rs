@@ -1,6 +1,6 @@
 //! Blocks as Markdown in GitHub's dialect, with tables that read well in a terminal and in a diff.
 
-use super::{Advice, Align, Block, Item, Part, Table, Words};
+use super::{Advice, Align, Block, Item, Table, WordPiece, Words};
 use crate::markup::{Markdown, Sign, put};
 
 /// Adds a block, with an empty line before it.
@@ -62,9 +62,9 @@ fn line(words: &Words) -> Markdown {
 fn push_words(text: &mut Markdown, words: &Words, begins: bool) {
     for (at, part) in words.parts().enumerate() {
         match part {
-            Part::Text(words) | Part::Link(words, _) => text.push_inert(words, begins && at == 0),
-            Part::Code(words) => text.push_code(words),
-            Part::Strong(words) => {
+            WordPiece::Text(words) | WordPiece::Link(words, _) => text.push_inert(words, begins && at == 0),
+            WordPiece::Code(words) => text.push_code(words),
+            WordPiece::Strong(words) => {
                 text.literal("**");
                 text.push_inert(words, false);
                 text.literal("**");

@@ -14,9 +14,9 @@ mod timeline;
 mod words;
 
 pub(crate) use blocks::{Advice, Bars, Block, Card, Item, Tile, Tone, bullets, prose_list};
-pub(crate) use table::{Align, Column, Row, Table};
+pub(crate) use table::{Align, Column, Table, TableRow};
 pub(crate) use timeline::{TimeChange, TimePoint, Timeline};
-pub(crate) use words::{Part, Words, code, link, strong, strong_title};
+pub(crate) use words::{WordPiece, Words, code, link, strong, strong_title};
 
 use std::path::Path;
 

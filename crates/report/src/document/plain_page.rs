@@ -53,7 +53,7 @@ pub(super) fn page(title: &str, blocks: &[Block]) -> Html {
 mod tests {
     use view::terminal;
 
-    use super::super::{Card, Column, Item, Row, Table, Tile, TimeChange, TimePoint, Timeline, Tone, link};
+    use super::super::{Card, Column, Item, Table, TableRow, Tile, TimeChange, TimePoint, Timeline, Tone, link};
     use super::*;
 
     #[test]
@@ -75,8 +75,8 @@ mod tests {
             changes: vec![TimeChange { at: 5, ratio: 1.2 }],
         };
         let mut table = Table::new([Column::left(evil), Column::left("time")]);
-        table.push(Row::new([evil, ""]).tone(0, Tone::Bad));
-        table.push(Row::new([link(evil, "javascript:a b\"<>/report.md").as_str(), ""]));
+        table.push(TableRow::new([evil, ""]).tone(0, Tone::Bad));
+        table.push(TableRow::new([link(evil, "javascript:a b\"<>/report.md").as_str(), ""]));
         table.draw(1, vec![timeline.clone(), Timeline::default()]);
         let tile = Tile { tone: Tone::Care, name: evil.to_owned(), figure: evil.to_owned(), tip: evil.to_owned() };
         let card = Card { title: evil.to_owned(), note: evil.to_owned(), timeline };

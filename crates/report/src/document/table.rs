@@ -66,7 +66,7 @@ impl<T: Into<Words>> From<(T, Align)> for Column {
 #[derive(Clone, Debug)]
 pub(crate) struct Table {
     columns: Vec<Column>,
-    rows: Vec<Row>,
+    rows: Vec<TableRow>,
     /// Times over runs, one a row, and the column that they are drawn in.
     timelines: Option<(usize, Vec<Timeline>)>,
     /// How the values of the columns from the second read below those of the first, where a screen is narrow.
@@ -75,7 +75,7 @@ pub(crate) struct Table {
 
 /// A row in one piece of memory, its cells end to end: a table of a large record has a million of them.
 #[derive(Clone, Debug)]
-pub(crate) struct Row {
+pub(crate) struct TableRow {
     text: Box<str>,
     /// Where each cell ends.
     ends: Box<[u32]>,
@@ -83,7 +83,7 @@ pub(crate) struct Row {
     tones: Box<[(usize, Tone)]>,
 }
 
-impl Row {
+impl TableRow {
     /// A row of these cells.
     pub(crate) fn new<T: Into<Words>>(cells: impl IntoIterator<Item = T>) -> Self {
         Self::of(cells.into_iter().map(Into::into))
@@ -122,11 +122,11 @@ impl Table {
 
     /// Adds a row of as many cells as there are columns.
     pub(crate) fn row<T: Into<Words>>(&mut self, cells: impl IntoIterator<Item = T>) {
-        self.push(Row::new(cells));
+        self.push(TableRow::new(cells));
     }
 
     /// Adds a row of as many cells as there are columns.
-    pub(crate) fn push(&mut self, row: Row) {
+    pub(crate) fn push(&mut self, row: TableRow) {
         debug_assert_eq!(row.ends.len(), self.columns.len());
         self.rows.push(row);
     }
@@ -189,7 +189,7 @@ impl Table {
                     let others = row.cells().enumerate().filter(|(place, _)| *place != at).map(|(_, cell)| cell);
                     let kept = row.tones.iter().filter(|(place, _)| *place != at);
                     let tones = kept.map(|(place, tone)| (place - usize::from(*place > at), *tone)).collect();
-                    *row = Row { tones, ..Row::of(others) };
+                    *row = TableRow { tones, ..TableRow::of(others) };
                 }
             }
         }

@@ -2,7 +2,7 @@
 
 use view::terminal::{self, Cell, Side, Style, hanging, sparkline, wrap};
 
-use super::{Advice, Align, Bars, Block, Column, Item, Part, Table, Tone, Words};
+use super::{Advice, Align, Bars, Block, Column, Item, Table, Tone, WordPiece, Words};
 
 /// Characters of a line of values, where there is room.
 const SPARK: usize = 20;
@@ -120,8 +120,8 @@ fn item(Item { words, below }: &Item, width: usize) -> String {
 
 /// Words without their marks; code stands between backticks, as a person would type it in prose.
 fn said(words: &Words) -> String {
-    let part = |part: Part<'_>| match part {
-        Part::Code(text) => format!("`{text}`"),
+    let part = |part: WordPiece<'_>| match part {
+        WordPiece::Code(text) => format!("`{text}`"),
         other => other.text().to_owned(),
     };
     words.parts().map(part).collect()

@@ -49,7 +49,7 @@ const TOP: f64 = 18.0;
 const BOTTOM: f64 = 20.0;
 
 /// Where values and runs stand.
-struct Frame {
+struct TimelineFrame {
     low: f64,
     high: f64,
     runs: usize,
@@ -59,7 +59,7 @@ struct Frame {
     bottom: f64,
 }
 
-impl Frame {
+impl TimelineFrame {
     fn around(of: &Timeline, [left, right, top, bottom]: [f64; 4]) -> Self {
         let ends = of.points.iter().flat_map(|point| {
             let [low, high] = point.interval.unwrap_or([point.seconds; 2]);
@@ -94,7 +94,7 @@ fn place(value: f64) -> String {
 
 /// The line, small enough for a table's cell.
 pub(super) fn spark(of: &Timeline) -> Html {
-    let frame = Frame::around(of, [2.0, 118.0, 3.0, 21.0]);
+    let frame = TimelineFrame::around(of, [2.0, 118.0, 3.0, 21.0]);
     let mut out = html!(r#"<svg class="spark" viewBox="0 0 120 24" aria-hidden="true">"#);
     line(&mut out, of, &frame);
     for change in &of.changes {
@@ -107,7 +107,7 @@ pub(super) fn spark(of: &Timeline) -> Html {
     out
 }
 
-fn line(out: &mut Html, of: &Timeline, frame: &Frame) {
+fn line(out: &mut Html, of: &Timeline, frame: &TimelineFrame) {
     let point = |point: &TimePoint| format!("{},{}", place(frame.x(point.run)), place(frame.y(point.seconds)));
     let points: Vec<String> = of.points.iter().map(point).collect();
     html!(out => r#"<polyline class="line" points="{}"/>"#, points.join(" "));
@@ -125,7 +125,7 @@ fn size(change: &TimeChange) -> String {
 
 /// A chart: runs with intervals, levels, and the changes between them.
 pub(super) fn chart(title: &str, of: &Timeline) -> Html {
-    let frame = Frame::around(of, [LEFT, WIDTH - RIGHT, TOP, HEIGHT - BOTTOM]);
+    let frame = TimelineFrame::around(of, [LEFT, WIDTH - RIGHT, TOP, HEIGHT - BOTTOM]);
     let date = |run: usize| of.dates.get(run).map_or("", String::as_str);
     let described = one_line(&format!("{title}: median time over {} runs", of.points.len()));
     let mut out = html!(r#"<svg viewBox="0 0 {} {}" role="img"><title>{}</title>"#, WIDTH, HEIGHT, described);
@@ -169,7 +169,7 @@ pub(super) fn chart(title: &str, of: &Timeline) -> Html {
 }
 
 /// Levels, and a line with its size at each change.
-fn marks(out: &mut Html, of: &Timeline, frame: &Frame) {
+fn marks(out: &mut Html, of: &Timeline, frame: &TimelineFrame) {
     let mut edges: Vec<usize> = of.changes.iter().map(|change| change.at).collect();
     edges.insert(0, 0);
     edges.push(of.points.len());

@@ -17,7 +17,7 @@ pub(crate) struct Words(String);
 
 /// A piece of [`Words`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Part<'w> {
+pub(crate) enum WordPiece<'w> {
     Text(&'w str),
     Code(&'w str),
     Strong(&'w str),
@@ -25,10 +25,10 @@ pub(crate) enum Part<'w> {
     Link(&'w str, &'w str),
 }
 
-impl<'w> Part<'w> {
+impl<'w> WordPiece<'w> {
     pub(crate) fn text(self) -> &'w str {
         match self {
-            Part::Text(text) | Part::Code(text) | Part::Strong(text) | Part::Link(text, _) => text,
+            WordPiece::Text(text) | WordPiece::Code(text) | WordPiece::Strong(text) | WordPiece::Link(text, _) => text,
         }
     }
 }
@@ -88,7 +88,7 @@ impl Words {
     }
 
     /// Pieces of the text, none of them empty.
-    pub(crate) fn parts<'w>(&'w self) -> impl Iterator<Item = Part<'w>> {
+    pub(crate) fn parts<'w>(&'w self) -> impl Iterator<Item = WordPiece<'w>> {
         let mut rest: &'w str = &self.0;
         let next = move || {
             let first = rest.chars().next()?;
@@ -98,13 +98,13 @@ impl Words {
             };
             rest = behind;
             Some(match first {
-                CODE => Part::Code(part),
-                STRONG => Part::Strong(part),
+                CODE => WordPiece::Code(part),
+                STRONG => WordPiece::Strong(part),
                 LINK => match part.split_once(TO) {
-                    Some((text, path)) => Part::Link(text, path),
-                    None => Part::Text(part),
+                    Some((text, path)) => WordPiece::Link(text, path),
+                    None => WordPiece::Text(part),
                 },
-                _ => Part::Text(part),
+                _ => WordPiece::Text(part),
             })
         };
         std::iter::from_fn(next).filter(|part| !part.text().is_empty())
@@ -112,7 +112,7 @@ impl Words {
 
     /// The text without its marks.
     pub(crate) fn plain(&self) -> String {
-        self.parts().map(Part::text).collect()
+        self.parts().map(WordPiece::text).collect()
     }
 }
 
@@ -150,7 +150,7 @@ impl From<&str> for Words {
 mod tests {
     use super::*;
 
-    fn parts(words: &Words) -> Vec<Part<'_>> {
+    fn parts(words: &Words) -> Vec<WordPiece<'_>> {
         words.parts().collect()
     }
 
@@ -159,18 +159,21 @@ mod tests {
         let words = Words::from(format!("{} at {}: got {}", strong("failed"), code("a`b"), code("")));
         assert_eq!(
             parts(&words),
-            [Part::Strong("failed"), Part::Text(" at "), Part::Code("a`b"), Part::Text(": got ")]
+            [WordPiece::Strong("failed"), WordPiece::Text(" at "), WordPiece::Code("a`b"), WordPiece::Text(": got ")]
         );
         assert_eq!(words.plain(), "failed at a`b: got ");
-        assert_eq!(parts(&Words::prose("a `b_c` *d*")), [Part::Text("a "), Part::Code("b_c"), Part::Text(" *d*")]);
-        assert_eq!(parts(&Words::prose("one ` alone")), [Part::Text("one ` alone")]);
+        assert_eq!(
+            parts(&Words::prose("a `b_c` *d*")),
+            [WordPiece::Text("a "), WordPiece::Code("b_c"), WordPiece::Text(" *d*")]
+        );
+        assert_eq!(parts(&Words::prose("one ` alone")), [WordPiece::Text("one ` alone")]);
         assert!(Words::from("").is_empty() && Words::default().parts().next().is_none());
     }
 
     #[test]
     fn data_stays_on_its_line_and_marks_nothing() {
         let hostile = "a\n\u{1}b\u{1}\u{2}c\u{202E} ::error:: d";
-        assert_eq!(parts(&Words::from(one_line(hostile))), [Part::Text("a b c : :error:: d")]);
+        assert_eq!(parts(&Words::from(one_line(hostile))), [WordPiece::Text("a b c : :error:: d")]);
         let forged = Words::from(format!("{}: {}", strong(hostile), code(hostile)));
         assert_eq!(parts(&forged).len(), 3, "{forged:?}");
         // A mark that data brought along styles words; it hides none, and ends no line.

@@ -12,7 +12,7 @@ mod thrift;
 use std::io::{self, Write};
 use std::path::Path;
 
-use column::{Cell, Kind, ValueKinds};
+use column::{ColumnType, ParquetCell, ValueKinds};
 use file::File;
 use record::file::FileName;
 
@@ -56,11 +56,11 @@ impl Format for Parquet {
 /// Goes over the cases twice, first for the columns and their types.
 fn write(run: &Run, to: &mut dyn Write) -> io::Result<()> {
     let mut columns = Columns::<ValueKinds>::from_run(run, ValueKinds::note);
-    let kinds: Vec<Kind> = columns.noted().iter().map(ValueKinds::kind).collect();
+    let kinds: Vec<ColumnType> = columns.noted().iter().map(ValueKinds::kind).collect();
     let names = columns.names().to_vec();
     let mut file = File::begin(to, &names, &kinds)?;
     for cases in run.cases.chunks(GROUP) {
-        let mut held: Vec<Vec<Cell>> = kinds.iter().map(|_| vec![Cell::Null; cases.len()]).collect();
+        let mut held: Vec<Vec<ParquetCell>> = kinds.iter().map(|_| vec![ParquetCell::Null; cases.len()]).collect();
         for (row, case) in cases.iter().enumerate() {
             columns.each(case, &mut |place, value| held[place][row] = kinds[place].cell(value));
         }

@@ -36,14 +36,14 @@ impl Format for Prometheus {
 }
 
 /// A metric with its samples; the format wants them together.
-struct Family {
+struct MetricFamily {
     name: String,
     help: String,
     /// Labels in braces, and a value.
     samples: Vec<(String, f64)>,
 }
 
-impl Family {
+impl MetricFamily {
     fn new(name: impl Into<String>, help: impl Into<String>) -> Self {
         Self { name: name.into(), help: help.into(), samples: Vec::new() }
     }
@@ -70,7 +70,7 @@ fn text(run: &Run) -> String {
     text
 }
 
-fn of_run(run: &Run) -> Vec<Family> {
+fn of_run(run: &Run) -> Vec<MetricFamily> {
     let mark = run.cases.iter().any(|case| case.simulated).to_string();
     let info = labels(&[
         ("run", &run.title),
@@ -91,33 +91,33 @@ fn of_run(run: &Run) -> Vec<Family> {
     let of_status = |status: &Status| (labels(&[("run", &run.title), ("status", status.name())]), number(*status));
     let missed = run.cases.iter().map(|case| case.gates_missed.len()).sum::<usize>() as f64;
     vec![
-        Family::with_samples("rankmark_run_info", "What ran: always 1.", vec![(info, 1.0)]),
-        Family::with_samples(
+        MetricFamily::with_samples("rankmark_run_info", "What ran: always 1.", vec![(info, 1.0)]),
+        MetricFamily::with_samples(
             "rankmark_run_start_time_seconds",
             "When the run started, in seconds since 1970.",
             started.map(|time| (own.clone(), time)).into_iter().collect(),
         ),
-        Family::with_samples(
+        MetricFamily::with_samples(
             "rankmark_run_cases",
             "Cases of the run by how they ended.",
             statuses.iter().map(of_status).collect(),
         ),
-        Family::with_samples(
+        MetricFamily::with_samples(
             "rankmark_run_ended",
             "1 where the run came to its end; 0 where it was interrupted or killed, or is still running.",
             vec![(own.clone(), ended)],
         ),
-        Family::with_samples("rankmark_run_gates_missed", "Gates that the run missed.", vec![(own, missed)]),
+        MetricFamily::with_samples("rankmark_run_gates_missed", "Gates that the run missed.", vec![(own, missed)]),
     ]
 }
 
 /// A sample a case of its time, of wrong elements, and of each declared metric that is one number.
-fn of_cases(run: &Run) -> Vec<Family> {
+fn of_cases(run: &Run) -> Vec<MetricFamily> {
     let mut families = vec![
-        Family::new("rankmark_case_time_seconds", "Time of one call: the median over trials, the slowest rank."),
-        Family::new("rankmark_case_time_low_seconds", "Low end of the 95% interval of the time."),
-        Family::new("rankmark_case_time_high_seconds", "High end of the 95% interval of the time."),
-        Family::new("rankmark_case_wrong_elements", "Wrong elements over all ranks."),
+        MetricFamily::new("rankmark_case_time_seconds", "Time of one call: the median over trials, the slowest rank."),
+        MetricFamily::new("rankmark_case_time_low_seconds", "Low end of the 95% interval of the time."),
+        MetricFamily::new("rankmark_case_time_high_seconds", "High end of the 95% interval of the time."),
+        MetricFamily::new("rankmark_case_wrong_elements", "Wrong elements over all ranks."),
     ];
     for case in run.cases.iter().filter(|case| case.status == Status::Ok) {
         let labels = of_case(run, case);
@@ -136,7 +136,7 @@ fn of_cases(run: &Run) -> Vec<Family> {
             let Some(value) = view::number_at(case, &metric.name) else { continue };
             let (name, factor) = named(metric);
             let place = families.iter().position(|family| family.name == name).unwrap_or_else(|| {
-                families.push(Family::new(name, sentence(&metric.doc)));
+                families.push(MetricFamily::new(name, sentence(&metric.doc)));
                 families.len() - 1
             });
             families[place].samples.push((labels.clone(), value * factor));
@@ -182,7 +182,7 @@ fn labels(pairs: &[(&str, &str)]) -> String {
 
 /// A unit of declared metrics: words of a metric's name that say it, what stands for a name of nothing else, the suffix of
 /// Prometheus, and how many of its units one is.
-struct Unit {
+struct MetricUnit {
     unit: &'static str,
     words: &'static [&'static str],
     alone: &'static str,
@@ -190,30 +190,30 @@ struct Unit {
     factor: f64,
 }
 
-static UNITS: &[Unit] = &[
-    Unit { unit: "GB/s", words: &["gbs"], alone: "bandwidth", suffix: "bytes_per_second", factor: 1e9 },
-    Unit { unit: "TFLOP/s", words: &["tflops"], alone: "compute", suffix: "flops_per_second", factor: 1e12 },
-    Unit { unit: "GFLOP/s", words: &["gflops"], alone: "compute", suffix: "flops_per_second", factor: 1e9 },
-    Unit { unit: "s", words: &["s"], alone: "time", suffix: "seconds", factor: 1.0 },
-    Unit { unit: "ms", words: &["ms"], alone: "time", suffix: "seconds", factor: 1e-3 },
-    Unit { unit: "us", words: &["us"], alone: "time", suffix: "seconds", factor: 1e-6 },
-    Unit { unit: "ns", words: &["ns"], alone: "time", suffix: "seconds", factor: 1e-9 },
-    Unit { unit: "bytes", words: &["bytes"], alone: "size", suffix: "bytes", factor: 1.0 },
-    Unit {
+static UNITS: &[MetricUnit] = &[
+    MetricUnit { unit: "GB/s", words: &["gbs"], alone: "bandwidth", suffix: "bytes_per_second", factor: 1e9 },
+    MetricUnit { unit: "TFLOP/s", words: &["tflops"], alone: "compute", suffix: "flops_per_second", factor: 1e12 },
+    MetricUnit { unit: "GFLOP/s", words: &["gflops"], alone: "compute", suffix: "flops_per_second", factor: 1e9 },
+    MetricUnit { unit: "s", words: &["s"], alone: "time", suffix: "seconds", factor: 1.0 },
+    MetricUnit { unit: "ms", words: &["ms"], alone: "time", suffix: "seconds", factor: 1e-3 },
+    MetricUnit { unit: "us", words: &["us"], alone: "time", suffix: "seconds", factor: 1e-6 },
+    MetricUnit { unit: "ns", words: &["ns"], alone: "time", suffix: "seconds", factor: 1e-9 },
+    MetricUnit { unit: "bytes", words: &["bytes"], alone: "size", suffix: "bytes", factor: 1.0 },
+    MetricUnit {
         unit: "tokens/s",
         words: &["tokens", "per", "s"],
         alone: "throughput",
         suffix: "tokens_per_second",
         factor: 1.0,
     },
-    Unit {
+    MetricUnit {
         unit: "samples/s",
         words: &["samples", "per", "s"],
         alone: "throughput",
         suffix: "samples_per_second",
         factor: 1.0,
     },
-    Unit { unit: "", words: &["share"], alone: "share", suffix: "ratio", factor: 1.0 },
+    MetricUnit { unit: "", words: &["share"], alone: "share", suffix: "ratio", factor: 1.0 },
 ];
 
 /// The name of a metric, and what its values are multiplied by.

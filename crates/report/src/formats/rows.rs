@@ -48,7 +48,7 @@ pub(crate) const RUN_END: &str = "run_end";
 pub(crate) struct Columns<T> {
     names: Vec<String>,
     noted: Vec<T>,
-    cells: Cells,
+    cells: RowCells,
     /// The place of each column, by its number.
     places: Vec<usize>,
     /// What stands in the last column of every row, if the run is incomplete.
@@ -58,7 +58,7 @@ pub(crate) struct Columns<T> {
 impl<T: Default> Columns<T> {
     /// Collects the columns of all cases, and passes each value to `note`.
     pub(crate) fn from_run(run: &Run, mut note: impl FnMut(&mut T, &Value)) -> Self {
-        let (mut noted, mut cells): (Vec<T>, Cells) = Default::default();
+        let (mut noted, mut cells): (Vec<T>, RowCells) = Default::default();
         for case in &run.cases {
             cells.each(case, &mut |number, value| {
                 // Numbers are given in order.
@@ -108,12 +108,12 @@ impl<T> Columns<T> {
 
 /// Names, numbered in the order in which they first occur.
 #[derive(Default)]
-struct Numbers {
+struct NumberedNames {
     names: Vec<String>,
     known: HashMap<String, usize>,
 }
 
-impl Numbers {
+impl NumberedNames {
     fn of(&mut self, name: &str) -> usize {
         if let Some(known) = self.known.get(name) {
             return *known;
@@ -126,20 +126,20 @@ impl Numbers {
 
 /// Reads case lines as rows. Room is kept from one to the next.
 #[derive(Default)]
-struct Cells {
+struct RowCells {
     leaves: Leaves,
     /// What becomes of leaves, with their names. A record has many cases, and few kinds of them.
-    shapes: Vec<(Vec<String>, Vec<Source>)>,
+    shapes: Vec<(Vec<String>, Vec<LeafSource>)>,
     /// The place of the last case's.
     last: usize,
-    numbers: Numbers,
+    numbers: NumberedNames,
 }
 
 /// Kinds of cases that are remembered: those of a strange record could be as many as its cases.
 const SHAPES: usize = 64;
 
 /// A leaf that becomes one cell or, as the two ends of an interval, two.
-struct Source {
+struct LeafSource {
     /// Index among the leaves.
     leaf: usize,
     name: String,
@@ -151,12 +151,12 @@ struct Source {
     ends: Option<[usize; 2]>,
 }
 
-impl Source {
+impl LeafSource {
     fn new(leaf: usize, name: &str, repeated: Option<usize>) -> Self {
         Self { leaf, name: name.to_owned(), repeated, whole: None, ends: None }
     }
 
-    fn put(&mut self, value: &Value, numbers: &mut Numbers, put: &mut impl FnMut(usize, &Value)) {
+    fn put(&mut self, value: &Value, numbers: &mut NumberedNames, put: &mut impl FnMut(usize, &Value)) {
         match value {
             Value::Array(ends) if ends.len() == 2 && is_interval(&self.name) => {
                 let name = &self.name;
@@ -169,7 +169,7 @@ impl Source {
     }
 }
 
-impl Cells {
+impl RowCells {
     /// Each cell that the case has, by the number of its column: 0 for the first name that occurred.
     fn each(&mut self, case: &CaseLine, put: &mut impl FnMut(usize, &Value)) {
         self.leaves.flatten(case);
@@ -209,9 +209,9 @@ pub(crate) fn text(value: &Value) -> Cow<'_, str> {
 }
 
 /// Where it stands what becomes of leaves of these names.
-fn place_of(shapes: &mut Vec<(Vec<String>, Vec<Source>)>, leaves: &[(String, Value)]) -> usize {
+fn place_of(shapes: &mut Vec<(Vec<String>, Vec<LeafSource>)>, leaves: &[(String, Value)]) -> usize {
     let names = || leaves.iter().map(|(name, _)| name);
-    let is_known = |(known, _): &(Vec<String>, Vec<Source>)| known.iter().eq(names());
+    let is_known = |(known, _): &(Vec<String>, Vec<LeafSource>)| known.iter().eq(names());
     shapes.iter().position(is_known).unwrap_or_else(|| {
         if shapes.len() == SHAPES {
             shapes.clear();
@@ -222,17 +222,17 @@ fn place_of(shapes: &mut Vec<(Vec<String>, Vec<Source>)>, leaves: &[(String, Val
 }
 
 /// What becomes of the leaves of a case line, those of its parameters last. What these repeat of the line is left out.
-fn sources(leaves: &[(String, Value)]) -> Vec<Source> {
+fn sources(leaves: &[(String, Value)]) -> Vec<LeafSource> {
     let line = || leaves.iter().enumerate().filter(|(_, (name, _))| own(name).is_none());
-    let mut sources: Vec<Source> = line().map(|(leaf, (name, _))| Source::new(leaf, name, None)).collect();
+    let mut sources: Vec<LeafSource> = line().map(|(leaf, (name, _))| LeafSource::new(leaf, name, None)).collect();
     for (leaf, (whole, _)) in leaves.iter().enumerate() {
         let Some(name) = own(whole) else { continue };
         let begins =
             |other: &str| other.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
         sources.push(match line().find(|(_, (other, _))| begins(other)) {
-            Some((place, (other, _))) if other == name => Source::new(leaf, whole, Some(place)),
-            Some(_) => Source::new(leaf, whole, None),
-            None => Source::new(leaf, name, None),
+            Some((place, (other, _))) if other == name => LeafSource::new(leaf, whole, Some(place)),
+            Some(_) => LeafSource::new(leaf, whole, None),
+            None => LeafSource::new(leaf, name, None),
         });
     }
     sources

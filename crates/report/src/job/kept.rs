@@ -1,6 +1,6 @@
 //! What an explanation is in the record, for its reports.
 
-use diagnose::profile::{Analysis, Finding, LISTED_KERNELS, Waterfall as Losses, Without};
+use diagnose::profile::{Analysis, LISTED_KERNELS, ProfileFinding, Waterfall as Losses, Without};
 use record::{Blame, ExplainedCase, ExplainedFinding, ExplainedTable, ExplainedWithout, Phases, Waterfall};
 use serde_json::{Value, json};
 use terms::Seconds;
@@ -98,7 +98,7 @@ pub(super) fn first_sentences(one: &Explanation) -> Vec<String> {
     ends.chain(verdict).collect()
 }
 
-fn kept_finding(finding: &Finding) -> ExplainedFinding {
+fn kept_finding(finding: &ProfileFinding) -> ExplainedFinding {
     ExplainedFinding {
         what: sentence(&finding.what),
         evidence: evidence(finding),
@@ -152,7 +152,7 @@ fn withouts(analysis: &Analysis) -> impl Iterator<Item = (String, Without)> {
     found.chain(all.map(|all| ("all slow ranks".to_owned(), all)))
 }
 
-fn what_is_left_out(finding: &Finding) -> String {
+fn what_is_left_out(finding: &ProfileFinding) -> String {
     use diagnose::profile::FindingKind as Kind;
     match (finding.kind, finding.evidence.rank) {
         (Kind::Straggler, Some(rank)) => format!("slow rank {rank}"),
@@ -273,7 +273,7 @@ fn blame(one: &Explanation) -> Option<Blame> {
     Some(Blame { title: "Time of a step that ranks (rows) wait for others (columns)".to_owned(), ranks, seconds })
 }
 
-pub(super) fn evidence(finding: &Finding) -> String {
+pub(super) fn evidence(finding: &ProfileFinding) -> String {
     let found = &finding.evidence;
     let mut parts = vec![format!("{} a step, {}", Seconds(finding.saves_s_per_step), percent(finding.share))];
     parts.extend(found.rank.map(|rank| format!("rank {rank}")));

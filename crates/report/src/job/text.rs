@@ -1,6 +1,6 @@
 //! An explanation as a person reads it in a terminal.
 
-use diagnose::profile::{Analysis, Difference, Finding, FindingKind, Part, Waterfall as Losses};
+use diagnose::profile::{Analysis, DifferenceOf, FindingKind, ProfileDifference, ProfileFinding, Waterfall as Losses};
 use terms::text::sentence;
 use terms::{Bytes, Seconds};
 use view::number::{NONE, percent};
@@ -8,7 +8,7 @@ use view::number::{NONE, percent};
 use super::kept::{evidence, first_sentences, recording};
 use super::step_parts::StepParts;
 use super::{Explanation, Target, calls, kernel};
-use crate::document::{Advice, Bars, Block, Column, Document, Row, Table, Tone, Words};
+use crate::document::{Advice, Bars, Block, Column, Document, Table, TableRow, Tone, Words};
 
 /// A mean that is so far from the median is shown beside it: some steps take much longer than the others.
 const UNEVEN: f64 = 0.05;
@@ -32,7 +32,7 @@ pub fn explained(one: &Explanation, target: Target) -> Document {
         0 => Block::Verdict(Tone::Plain, Words::prose(text)),
         _ => Block::Paragraph(Words::prose(text)),
     }));
-    let findings: Vec<&Finding> = analysis.findings.iter().filter(|finding| belongs(finding, target)).collect();
+    let findings: Vec<&ProfileFinding> = analysis.findings.iter().filter(|finding| belongs(finding, target)).collect();
     blocks.extend(findings.iter().take(FINDINGS).enumerate().map(|(at, finding)| advice(at + 1, finding)));
     if let Some(more) = findings.len().checked_sub(FINDINGS).filter(|more| *more > 0) {
         let more = view::number::count(more, "more finding is", "more findings are");
@@ -47,7 +47,7 @@ pub fn explained(one: &Explanation, target: Target) -> Document {
     Document { title: one.title.clone(), blocks }
 }
 
-fn advice(number: usize, finding: &Finding) -> Block {
+fn advice(number: usize, finding: &ProfileFinding) -> Block {
     Block::Advice(Advice {
         number,
         what: Words::prose(&sentence(&finding.what)),
@@ -151,14 +151,15 @@ fn losses_of(losses: &Losses) -> Vec<Block> {
 }
 
 /// What got slower between two traces.
-pub fn differences(before: &Analysis, after: &Analysis, found: &[Difference]) -> Document {
+pub fn differences(before: &Analysis, after: &Analysis, found: &[ProfileDifference]) -> Document {
     let step = |analysis: &Analysis| Seconds(analysis.steps.step.median.unwrap_or(0.0));
     let words = [Column::left("per step").wraps(40, 24), Column::left("part")];
     let numbers = ["before", "after", "change"].map(Column::right);
     let mut table = Table::new(words.into_iter().chain(numbers).chain([Column::left("").optional()]));
     // Most kernels of a large job are alike: their rows would hide the others.
-    let is_shown =
-        |one: &&Difference| one.change_s != 0.0 && (one.part != Part::Kernel || one.certain || !one.is_judged);
+    let is_shown = |one: &&ProfileDifference| {
+        one.change_s != 0.0 && (one.part != DifferenceOf::Kernel || one.certain || !one.is_judged)
+    };
     let (shown, alike) = found.iter().partition::<Vec<_>, _>(is_shown);
     for one in shown {
         let sign = if one.change_s > 0.0 { "+" } else { "-" };
@@ -169,13 +170,13 @@ pub fn differences(before: &Analysis, after: &Analysis, found: &[Difference]) ->
             (_, _, false, true) => "within noise",
             (_, _, false, false) => "too few steps",
         };
-        let name = if one.part == Part::Kernel { kernel::short(&one.name) } else { one.name.clone() };
+        let name = if one.part == DifferenceOf::Kernel { kernel::short(&one.name) } else { one.name.clone() };
         let [old, new] = [one.before_s, one.after_s].map(|time| Seconds(time).to_string());
         let change = format!("{sign}{}", Seconds(one.change_s.abs()));
-        table.push(Row::new([name, one.part.name().to_owned(), old, new, change, sure.to_owned()]));
+        table.push(TableRow::new([name, one.part.name().to_owned(), old, new, change, sure.to_owned()]));
     }
     let head = format!("a median step takes {} before and {} after", step(before), step(after));
-    let rest = match alike.iter().filter(|one| one.part == Part::Kernel).count() {
+    let rest = match alike.iter().filter(|one| one.part == DifferenceOf::Kernel).count() {
         0 => None,
         1 => Some("1 kernel takes as long as before, or differs within noise".to_owned()),
         alike => Some(format!("{alike} kernels take as long as before, or differ within noise")),
@@ -185,7 +186,7 @@ pub fn differences(before: &Analysis, after: &Analysis, found: &[Difference]) ->
     Document { title: "Two traces".to_owned(), blocks }
 }
 
-fn belongs(finding: &Finding, target: Target) -> bool {
+fn belongs(finding: &ProfileFinding, target: Target) -> bool {
     let part = match finding.kind {
         FindingKind::Straggler
         | FindingKind::BusyMachine

@@ -1,6 +1,6 @@
 //! The sentence that says what limits the steps.
 
-use diagnose::profile::{Analysis, Finding, FindingKind, LEAST_FINDING, Straggler};
+use diagnose::profile::{Analysis, FindingKind, LEAST_FINDING, ProfileFinding, Straggler};
 
 use terms::text::sentence;
 use view::number::percent;
@@ -18,7 +18,7 @@ pub fn verdict(one: &Explanation) -> String {
     let is_first = |kind: FindingKind| first.is_some_and(|finding| finding.kind == kind);
     let slow = analysis.straggler.as_ref().map(|slow| slow_ranks(slow, analysis));
     match (slow, first) {
-        (Some(slow), Some(Finding { kind, what, .. })) if *kind != FindingKind::Straggler => {
+        (Some(slow), Some(ProfileFinding { kind, what, .. })) if *kind != FindingKind::Straggler => {
             return format!("{} {}", sentence(what), sentence(&slow));
         }
         (Some(slow), _) => return slow,
@@ -40,7 +40,7 @@ pub fn verdict(one: &Explanation) -> String {
     let pauses = analysis.findings.iter().any(|finding| finding.kind == FindingKind::Pauses);
     let ranks = ranks(analysis, pauses);
     match first {
-        Some(Finding { kind: FindingKind::Pauses, what, .. }) => format!("{what} {}", sentence(&ranks)),
+        Some(ProfileFinding { kind: FindingKind::Pauses, what, .. }) => format!("{what} {}", sentence(&ranks)),
         Some(finding) => format!("{}. {}", ranks.trim_end_matches('.'), finding.what),
         None if analysis.is_whole => {
             format!("{ranks}; nothing else costs more than {} of the time", percent(LEAST_FINDING))

@@ -38,14 +38,14 @@ pub(crate) fn cases_without_result(run: &Run) -> Vec<Block> {
 }
 
 /// Cases that ended the same way for the same reason.
-struct Group<'r> {
+struct EndedAlike<'r> {
     ending: &'static str,
     reason: String,
     cases: Vec<&'r CaseLine>,
 }
 
-fn by_reason(run: &Run) -> Vec<Group<'_>> {
-    let mut groups: Vec<Group> = Vec::new();
+fn by_reason(run: &Run) -> Vec<EndedAlike<'_>> {
+    let mut groups: Vec<EndedAlike> = Vec::new();
     let mut places: HashMap<(&str, String), usize> = HashMap::new();
     for case in run.cases.iter().filter(|case| case.status != Status::Ok || case.lacks_trials()) {
         let (ending, unknown) = match case.status {
@@ -56,14 +56,14 @@ fn by_reason(run: &Run) -> Vec<Group<'_>> {
         let reason = reason.unwrap_or_else(|| unknown.to_owned());
         let place = *places.entry((ending, reason.clone())).or_insert(groups.len());
         if place == groups.len() {
-            groups.push(Group { ending, reason, cases: Vec::new() });
+            groups.push(EndedAlike { ending, reason, cases: Vec::new() });
         }
         groups[place].cases.push(case);
     }
     groups
 }
 
-fn group(Group { ending, reason, cases }: &Group) -> Item {
+fn group(EndedAlike { ending, reason, cases }: &EndedAlike) -> Item {
     let mut names: Vec<String> = cases.iter().take(NAMED).map(|case| described(case)).collect();
     if cases.len() > NAMED {
         names.push(format!("{} more", thousands((cases.len() - NAMED) as i64)));

@@ -10,7 +10,7 @@ use crate::escape::one_line;
 use crate::number::{NONE, count};
 use crate::study::{Operation, banner};
 use crate::words::findings::Finding;
-use crate::words::verdict::{Verdict, verdict};
+use crate::words::verdict::{RunVerdict, verdict};
 use crate::words::{damage, imported, labels, peers};
 
 pub(super) fn head(run: &Run, operations: &[Operation], found: &[Finding]) -> Vec<Block> {
@@ -52,7 +52,7 @@ pub(super) fn facts(run: &Run) -> Vec<Block> {
 }
 
 /// The verdict as a line.
-pub(crate) fn verdict_line(verdict: &Verdict) -> Words {
+pub(crate) fn verdict_line(verdict: &RunVerdict) -> Words {
     let rest = if verdict.rest.is_empty() { String::new() } else { format!(": {}", verdict.rest) };
     Words::prose(&format!("{}{rest}.", strong(&verdict.word)))
 }

@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn a_reason_is_told_once() {
-        let case = record::plan::from_flags(benchmarks::abouts()[0], &[], &[]).unwrap().cases.remove(0);
+        let case = record::plan::from_defaults(benchmarks::abouts()[0]).unwrap().cases.remove(0);
         let line = |status, reason: &str| CaseLine::unmeasured(&case, status, reason);
         let lines = [
             line(Status::Skipped, "no library"),
@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn ranks_that_found_a_reason_make_no_other_reason() {
-        let case = record::plan::from_flags(benchmarks::abouts()[0], &[], &[]).unwrap().cases.remove(0);
+        let case = record::plan::from_defaults(benchmarks::abouts()[0]).unwrap().cases.remove(0);
         let lines = ["ranks 0-7: no torch", "rank 0: no torch", "ranks 0, 1: no torch", "rank 0: no GPU"]
             .map(|reason| CaseLine::unmeasured(&case, Status::Skipped, reason));
         let groups = by_reason(&lines.iter().collect::<Vec<_>>());

@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn headings_say_whether_caches_are_warm() {
-        let case = record::plan::from_flags(benchmarks::abouts()[0], &[], &[]).unwrap().cases.remove(0);
+        let case = record::plan::from_defaults(benchmarks::abouts()[0]).unwrap().cases.remove(0);
         let mut line = CaseLine::unmeasured(&case, Status::Ok, "");
         assert!(heading(&line, Some(&declared())).contains("  cache-warm"), "{}", heading(&line, Some(&declared())));
         line.parameters.insert("cache", "cold".into());
@@ -163,7 +163,6 @@ mod tests {
     fn strategies_of_training_stand_in_one_table() {
         let about = benchmarks::benchmark("training").unwrap().about();
         let flags = [("strategy", "data,tensor,pipeline"), ("ranks", "2")];
-        let flags = flags.map(|(name, value)| (name.to_owned(), value.to_owned()));
         let cases = record::plan::from_flags(about, &flags, &[]).unwrap().cases;
         let declared = Declared::of(about);
         let headings: std::collections::BTreeSet<String> =

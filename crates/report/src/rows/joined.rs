@@ -29,7 +29,7 @@ pub(super) fn benchmarks(plan: &Plan, declared: &[Declared]) -> HashSet<String> 
 }
 
 /// What stands above the rows, and what each has of its own.
-pub(super) struct Words {
+pub(super) struct JoinedWords {
     pub(super) heading: String,
     pub(super) labels: Vec<String>,
 }
@@ -37,7 +37,7 @@ pub(super) struct Words {
 /// Divides the words of headings between the heading of one table and its rows. What all rows have stands above them. So does a
 /// form that most of them have (registered buffers), where a row that differs says so; but not what they are (the operation, what
 /// moves the bytes), which a row would then seem to have.
-pub(super) fn words(lines: &[&CaseLine], declared: Option<&Declared>) -> Words {
+pub(super) fn words(lines: &[&CaseLine], declared: Option<&Declared>) -> JoinedWords {
     let quiet = quiet_parts(lines, declared);
     let all = lines.iter().zip(quiet).map(|(line, quiet)| parts(line, declared).into_iter().chain(quiet).collect());
     let all: Vec<Vec<String>> = all.collect();
@@ -59,7 +59,7 @@ pub(super) fn words(lines: &[&CaseLine], declared: Option<&Declared>) -> Words {
         let own: Vec<&str> = parts.iter().map(String::as_str).filter(|part| !is_above(part)).collect();
         own.join(", ")
     };
-    Words { heading: format!("{}{end}", above.join("  ")), labels: all.iter().map(label).collect() }
+    JoinedWords { heading: format!("{}{end}", above.join("  ")), labels: all.iter().map(label).collect() }
 }
 
 /// The benchmark, what of it, what moves the bytes.
@@ -71,9 +71,7 @@ mod tests {
 
     fn lines(flags: &[(&str, &str)]) -> (Plan, Vec<CaseLine>, Declared) {
         let about = benchmarks::benchmark("collective").unwrap().about();
-        let flags: Vec<(String, String)> =
-            flags.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        let plan = record::plan::from_flags(about, &flags, &[]).unwrap();
+        let plan = record::plan::from_flags(about, flags, &[]).unwrap();
         let lines = plan.cases.iter().map(|case| CaseLine::unmeasured(case, Status::Ok, "")).collect();
         (plan, lines, Declared::of(about))
     }

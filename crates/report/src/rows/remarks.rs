@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn what_cases_of_a_row_share_is_said_once() {
-        let case = record::plan::from_flags(benchmarks::abouts()[0], &[], &[]).unwrap().cases.remove(0);
+        let case = record::plan::from_defaults(benchmarks::abouts()[0]).unwrap().cases.remove(0);
         let remarks = |cases: &[(&str, &CaseLine)]| super::remarks(cases, &Shared::default());
         let line = |status, caveats: &[Caveat]| CaseLine {
             caveats: caveats.to_vec(),
@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn what_most_rows_share_is_not_repeated_in_each() {
-        let case = record::plan::from_flags(benchmarks::abouts()[0], &[], &[]).unwrap().cases.remove(0);
+        let case = record::plan::from_defaults(benchmarks::abouts()[0]).unwrap().cases.remove(0);
         let line =
             |caveats: &[Caveat]| CaseLine { caveats: caveats.to_vec(), ..CaseLine::unmeasured(&case, Status::Ok, "") };
         let noisy = line(&[Caveat::ContextSwitches, Caveat::CiAboveTarget]);

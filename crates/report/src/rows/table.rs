@@ -30,14 +30,14 @@ fn room(format: Format) -> usize {
 }
 
 /// The rows under one heading.
-struct Rows<'c> {
+struct HeadingRows<'c> {
     /// What stands above each group of columns; none where a row is one case.
     labels: Vec<String>,
     /// The cases of each row.
     rows: Vec<Vec<Option<&'c CaseLine>>>,
 }
 
-impl<'c> Rows<'c> {
+impl<'c> HeadingRows<'c> {
     /// A row for each case.
     fn single(lines: &[&'c CaseLine]) -> Self {
         Self { labels: Vec::new(), rows: lines.iter().map(|line| vec![Some(*line)]).collect() }
@@ -56,7 +56,7 @@ impl<'c> Rows<'c> {
 /// What is said of all rows of the run is left out of each.
 pub(super) fn group(declared: Option<&Declared>, lines: &[&CaseLine], said: &Shared, width: usize) -> Vec<String> {
     let table = main_table(declared);
-    if let Some(side_by_side) = Rows::side_by_side(table, declared, lines) {
+    if let Some(side_by_side) = HeadingRows::side_by_side(table, declared, lines) {
         let drawn = of_rows((table, declared), lines, &side_by_side, said);
         if drawn.fits(width) {
             return under(&whole_heading(declared, lines), &drawn, width);
@@ -71,7 +71,7 @@ pub(super) fn group(declared: Option<&Declared>, lines: &[&CaseLine], said: &Sha
         }
     }
     let one = |members: &Vec<&CaseLine>| {
-        let drawn = of_rows((table, declared), members, &Rows::single(members), said);
+        let drawn = of_rows((table, declared), members, &HeadingRows::single(members), said);
         under(&whole_heading(declared, members), &drawn, width)
     };
     apart.iter().flat_map(one).collect()
@@ -85,7 +85,7 @@ pub(super) fn joined(declared: Option<&Declared>, lines: &[&CaseLine], said: &Sh
         columns: table.columns.iter().filter(|column| column.lifted.is_empty()).cloned().collect(),
         ..Table::default()
     };
-    let drawn = with_labels(&plain, lines, &Rows::single(lines), said, &words.labels);
+    let drawn = with_labels(&plain, lines, &HeadingRows::single(lines), said, &words.labels);
     under(&words.heading, &drawn, width)
 }
 
@@ -99,7 +99,7 @@ fn under(heading: &str, table: &terminal::Table, width: usize) -> Vec<String> {
 fn of_rows(
     (table, declared): (&Table, Option<&Declared>),
     lines: &[&CaseLine],
-    rows: &Rows,
+    rows: &HeadingRows,
     said: &Shared,
 ) -> terminal::Table {
     let firsts: Vec<&CaseLine> = rows.rows.iter().filter_map(|cases| cases.iter().flatten().next().copied()).collect();
@@ -109,7 +109,13 @@ fn of_rows(
 }
 
 /// The rows, each behind a label where there are any.
-fn with_labels(table: &Table, lines: &[&CaseLine], rows: &Rows, said: &Shared, names: &[String]) -> terminal::Table {
+fn with_labels(
+    table: &Table,
+    lines: &[&CaseLine],
+    rows: &HeadingRows,
+    said: &Shared,
+    names: &[String],
+) -> terminal::Table {
     let (columns, _) = lifted(table, lines);
     let each = |at: &usize| columns[*at].each && !rows.labels.is_empty();
     let first = (0..columns.len()).find(each).unwrap_or(columns.len());
@@ -163,7 +169,7 @@ mod tests {
     }
 
     fn line(dtype: &str, bytes: u64) -> CaseLine {
-        let case = record::plan::from_flags(benchmarks::abouts()[0], &[], &[]).unwrap().cases.remove(0);
+        let case = record::plan::from_defaults(benchmarks::abouts()[0]).unwrap().cases.remove(0);
         let mut line = CaseLine::unmeasured(&case, Status::Ok, "");
         (line.dtype, line.bytes) = (Some(dtype.to_owned()), Some(bytes));
         line.metrics.insert("count", (bytes / 4).into());
@@ -221,7 +227,6 @@ mod tests {
     /// Cases of two sizes in place and out of place, measured.
     fn both_ways() -> Vec<CaseLine> {
         let flags = [("in_place", "true,false"), ("bytes", "64KiB,1MiB")];
-        let flags = flags.map(|(name, value)| (name.to_owned(), value.to_owned()));
         let cases = record::plan::from_flags(benchmarks::abouts()[0], &flags, &[]).unwrap().cases;
         let measured = |case: &record::Case| {
             let mut line = CaseLine::unmeasured(case, Status::Ok, "");

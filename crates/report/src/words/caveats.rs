@@ -232,7 +232,7 @@ mod tests {
 
     #[test]
     fn a_state_that_all_rows_have_is_said_once() {
-        let planned = record::plan::from_flags(benchmarks::abouts()[0], &[], &[]).unwrap().cases.remove(0);
+        let planned = record::plan::from_defaults(benchmarks::abouts()[0]).unwrap().cases.remove(0);
         let case = |state: &str| CaseLine {
             state: Some(state.to_owned()),
             ..CaseLine::unmeasured(&planned, terms::Status::Ok, "")

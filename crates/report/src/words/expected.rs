@@ -13,7 +13,7 @@ use crate::study::{Estimate, Measured, ranks};
 const SAID: usize = 4;
 
 /// A figure, compared with the best of its cases.
-struct Compared<'r> {
+struct ComparedFigure<'r> {
     figure: &'r Expected,
     better: Better,
     unit: &'r str,
@@ -21,7 +21,7 @@ struct Compared<'r> {
     reached: Option<(&'r CaseLine, Estimate)>,
 }
 
-impl<'r> Compared<'r> {
+impl<'r> ComparedFigure<'r> {
     fn new(run: &'r Run, figure: &'r Expected) -> Option<Self> {
         let declared = run.benchmarks.iter().find(|declared| declared.name == figure.benchmark)?;
         let metric = declared.metrics.iter().find(|metric| metric.name == figure.metric)?;
@@ -111,15 +111,15 @@ impl<'r> Compared<'r> {
     }
 }
 
-fn compared(run: &Run) -> Vec<Compared<'_>> {
-    run.expected.iter().filter_map(|figure| Compared::new(run, figure)).collect()
+fn compared(run: &Run) -> Vec<ComparedFigure<'_>> {
+    run.expected.iter().filter_map(|figure| ComparedFigure::new(run, figure)).collect()
 }
 
 /// A sentence for each figure that a case was measured for. Of a specification and a measurement of the same, the
 /// measurement is said: it is what software reaches.
 pub fn sentences(run: &Run) -> Vec<String> {
     let all = compared(run);
-    let is_said = |one: &&Compared| {
+    let is_said = |one: &&ComparedFigure| {
         one.figure.basis == Basis::Measured
             || !run.expected.iter().any(|other| other.basis == Basis::Measured && one.is_like(other))
     };
@@ -134,9 +134,9 @@ pub fn sentences(run: &Run) -> Vec<String> {
 }
 
 /// The sentence about a figure. Of the figures of several algorithms, the best one has it, and names the others.
-fn said_of(run: &Run, one: &Compared<'_>, all: &[Compared<'_>]) -> Option<String> {
-    let others: Vec<&Compared<'_>> = all.iter().filter(|other| one.is_by_another(other)).collect();
-    let is_better = |other: &&Compared<'_>| match one.better {
+fn said_of(run: &Run, one: &ComparedFigure<'_>, all: &[ComparedFigure<'_>]) -> Option<String> {
+    let others: Vec<&ComparedFigure<'_>> = all.iter().filter(|other| one.is_by_another(other)).collect();
+    let is_better = |other: &&ComparedFigure<'_>| match one.better {
         Better::Higher => other.figure.value > one.figure.value,
         Better::Lower => other.figure.value < one.figure.value,
     };

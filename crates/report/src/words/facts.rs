@@ -40,7 +40,7 @@ pub(crate) fn floor(configuration: &Configuration) -> Option<Floor> {
 
 /// `t = alpha + bytes / beta` (Hockney's model), and how far it is from the worst point.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Line {
+pub(crate) struct FittedLine {
     /// Seconds.
     pub(crate) alpha: f64,
     /// Bytes a second.
@@ -49,7 +49,7 @@ pub(crate) struct Line {
     pub(crate) worst: f64,
 }
 
-impl Line {
+impl FittedLine {
     /// The size at which half of the model's rate is reached, n_1/2 = alpha beta. None where time starts at zero.
     pub(crate) fn half_peak(&self) -> Option<u64> {
         let size = (self.alpha * self.beta).round();
@@ -60,7 +60,7 @@ impl Line {
 /// Fits the time model by least squares with weights 1/t^2, that is, on relative errors: sizes are spread
 /// logarithmically, and without weights the largest alone would decide. Neither parameter may be negative. None under
 /// four sizes, under a factor of 16 between them, or where time does not grow with bytes.
-pub(crate) fn line(configuration: &Configuration) -> Option<Line> {
+pub(crate) fn line(configuration: &Configuration) -> Option<FittedLine> {
     let points: Vec<(f64, f64)> = configuration.sized().map(|(bytes, point)| (bytes as f64, point.time.mid)).collect();
     let ((smallest, _), (largest, _)) = (points.first()?, points.last()?);
     if points.len() < 4 || largest / smallest < 16.0 {
@@ -79,7 +79,7 @@ pub(crate) fn line(configuration: &Configuration) -> Option<Line> {
     }
     let miss = |(bytes, time): &(f64, f64)| ((alpha + bytes * per_byte) / time - 1.0).abs();
     let worst = points.iter().map(miss).fold(0.0, f64::max);
-    Some(Line { alpha, beta: 1.0 / per_byte, worst })
+    Some(FittedLine { alpha, beta: 1.0 / per_byte, worst })
 }
 
 /// Sizes with a busbw, and its mean over them. None under two sizes.
@@ -185,7 +185,7 @@ pub(crate) fn shares(shares: [f64; 2]) -> String {
 
 /// What the bytes of a call come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Memory {
+pub(crate) enum BytesFrom {
     /// More than the caches hold.
     Dram,
     /// The buffers of all ranks fit into the caches.
@@ -194,7 +194,7 @@ pub(crate) enum Memory {
     Unknown,
 }
 
-impl Memory {
+impl BytesFrom {
     /// The bandwidth of what, at the beginning of a sentence.
     pub(crate) fn limits(self) -> &'static str {
         match self {
@@ -215,11 +215,11 @@ impl Memory {
 }
 
 /// Where the buffers of so many ranks are, each of so many bytes.
-pub(crate) fn memory(cache_bytes: Option<u64>, ranks: u32, bytes: u64) -> Memory {
+pub(crate) fn memory(cache_bytes: Option<u64>, ranks: u32, bytes: u64) -> BytesFrom {
     match cache_bytes {
-        Some(cache) if bytes.saturating_mul(u64::from(ranks)) > cache => Memory::Dram,
-        Some(_) => Memory::Caches,
-        None => Memory::Unknown,
+        Some(cache) if bytes.saturating_mul(u64::from(ranks)) > cache => BytesFrom::Dram,
+        Some(_) => BytesFrom::Caches,
+        None => BytesFrom::Unknown,
     }
 }
 

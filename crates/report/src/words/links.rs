@@ -17,14 +17,14 @@ const SLOW: f64 = 2.0;
 const NAMED: usize = 4;
 
 /// A partner with its time.
-struct Way<'o> {
+struct Partner<'o> {
     peer: usize,
     /// Host of the partner; None where the record tells nothing of hosts.
     host: Option<&'o str>,
     point: &'o Measured<'o>,
 }
 
-impl Way<'_> {
+impl Partner<'_> {
     fn name(&self) -> String {
         self.host.map_or_else(|| format!("rank {}", self.peer), |host| format!("rank {} on {host}", self.peer))
     }
@@ -33,13 +33,13 @@ impl Way<'_> {
 /// A sentence for each kind of call that some partners answer much later than others of the same distance: on rank 0's
 /// host, or on others. Of the largest size where one is slow.
 pub(crate) fn sentences(operation: &Operation, run: &Run) -> Vec<String> {
-    let mut groups: BTreeMap<(String, bool, usize), BTreeMap<u64, Vec<Way>>> = BTreeMap::new();
+    let mut groups: BTreeMap<(String, bool, usize), BTreeMap<u64, Vec<Partner>>> = BTreeMap::new();
     for point in operation.points() {
         let hosts = run.placement.iter().find(|placement| placement.ranks == point.case.ranks);
         let Some(peer) = peer(point.case).filter(|peer| !may_share_a_core(*peer, point, hosts)) else { continue };
         let host = |rank: usize| hosts.and_then(|placement| placement.hosts.get(rank)).map(String::as_str);
         let near = host(peer) == host(0);
-        let way = Way { peer, host: host(peer), point };
+        let way = Partner { peer, host: host(peer), point };
         let sizes = groups.entry((kind(point.case), near, crowd(peer, point, hosts))).or_default();
         sizes.entry(point.bytes.unwrap_or(0)).or_default().push(way);
     }
@@ -76,11 +76,11 @@ fn kind(case: &CaseLine) -> String {
     parameters.map(|(name, value)| format!("{name}={}", plain(value))).collect::<Vec<_>>().join(" ")
 }
 
-fn slow(size: u64, ways: &[Way]) -> Option<String> {
+fn slow(size: u64, ways: &[Partner]) -> Option<String> {
     let quickest = ways.iter().min_by(|a, b| a.point.time.mid.total_cmp(&b.point.time.mid))?;
-    let ratio = |way: &Way| crate::study::ratio(way.point, quickest.point);
-    let slow: Vec<&Way> = ways.iter().filter(|way| way.peer != quickest.peer && ratio(way).exceeds(SLOW)).collect();
-    let said = |way: &&Way| {
+    let ratio = |way: &Partner| crate::study::ratio(way.point, quickest.point);
+    let slow: Vec<&Partner> = ways.iter().filter(|way| way.peer != quickest.peer && ratio(way).exceeds(SLOW)).collect();
+    let said = |way: &&Partner| {
         let ratio = ratio(way);
         format!("{}{} as long with {}", factor(ratio.mid), ratio.range(factor), way.name())
     };

@@ -78,7 +78,7 @@ fn clocks(cases: &[CaseLine]) -> Vec<Block> {
 }
 
 /// Ranks of one host, socket, NUMA node and interface.
-struct Row {
+struct PlacementRow {
     place: [String; 4],
     ranks: Vec<String>,
     cores: Vec<String>,
@@ -90,7 +90,7 @@ struct Row {
 fn table(placement: &Placement, machines: &[Machine]) -> Table {
     use Align::{Left, Right};
     let only_cpu = placement.devices.iter().all(|device| device == "cpu");
-    let mut rows: Vec<Row> = Vec::new();
+    let mut rows: Vec<PlacementRow> = Vec::new();
     for (rank, host) in placement.hosts.iter().enumerate() {
         let of = |all: &[Vec<u32>]| {
             let own: Vec<String> = all.get(rank).into_iter().flatten().map(u32::to_string).collect();
@@ -99,7 +99,7 @@ fn table(placement: &Placement, machines: &[Machine]) -> Table {
         let by = interface_of(placement, machines, rank);
         let place = [host.clone(), of(&placement.sockets), of(&placement.numa_nodes), by];
         let at = rows.iter().position(|row| row.place == place).unwrap_or_else(|| {
-            rows.push(Row { place, ranks: Vec::new(), cores: Vec::new(), devices: Vec::new() });
+            rows.push(PlacementRow { place, ranks: Vec::new(), cores: Vec::new(), devices: Vec::new() });
             rows.len() - 1
         });
         let device = placement.devices.get(rank).filter(|_| !only_cpu);
@@ -120,7 +120,7 @@ fn table(placement: &Placement, machines: &[Machine]) -> Table {
         true => NONE.to_owned(),
         false => each.join(" "),
     };
-    for Row { place, ranks, cores, devices } in rows {
+    for PlacementRow { place, ranks, cores, devices } in rows {
         table.row(place.into_iter().chain([ranks.join(" "), joined(&cores), joined(&devices)]));
     }
     table.without_empty(NONE, &["socket", "NUMA node", "interface", "cores", "devices"])

@@ -17,7 +17,7 @@ const MILLION: f64 = 1e6;
 
 /// What is paid for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Unit {
+enum PaidFor {
     Gpu,
     Node,
 }
@@ -26,7 +26,7 @@ enum Unit {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Price {
     dollars: f64,
-    unit: Unit,
+    unit: PaidFor,
 }
 
 impl std::str::FromStr for Price {
@@ -37,8 +37,8 @@ impl std::str::FromStr for Price {
         let form = "write it as `2.10/gpu-hour` or `16.80/node-hour`";
         let (number, unit) = text.trim().trim_start_matches('$').split_once('/').ok_or(form)?;
         let unit = match unit.trim() {
-            "gpu-hour" => Unit::Gpu,
-            "node-hour" => Unit::Node,
+            "gpu-hour" => PaidFor::Gpu,
+            "node-hour" => PaidFor::Node,
             _ => return Err(form.to_owned()),
         };
         let dollars: f64 = number.trim().parse().map_err(|_| form)?;
@@ -53,16 +53,16 @@ impl Price {
     /// Dollars for a second of all that a case used; None where it used nothing of the unit.
     fn of_second(self, case: &CaseLine) -> Option<f64> {
         let units = match self.unit {
-            Unit::Gpu => (case.device != "cpu").then_some(case.ranks)?,
-            Unit::Node => case.hosts.unwrap_or(1),
+            PaidFor::Gpu => (case.device != "cpu").then_some(case.ranks)?,
+            PaidFor::Node => case.hosts.unwrap_or(1),
         };
         Some(self.dollars * f64::from(units) / 3600.0)
     }
 
     fn words(self) -> String {
         let unit = match self.unit {
-            Unit::Gpu => "GPU",
-            Unit::Node => "host",
+            PaidFor::Gpu => "GPU",
+            PaidFor::Node => "host",
         };
         format!("${} for an hour of a {unit}", three_digits(self.dollars))
     }
@@ -92,10 +92,10 @@ pub(crate) fn blocks(run: &Run) -> Vec<Block> {
     }
     if table.is_empty() {
         let why = match price.unit {
-            Unit::Gpu => {
+            PaidFor::Gpu => {
                 "No case measured a step on GPUs, so this price says nothing: `--price DOLLARS/node-hour` is for hosts."
             }
-            Unit::Node => "No case measured a step.",
+            PaidFor::Node => "No case measured a step.",
         };
         return vec![Block::Paragraph(why.into())];
     }
@@ -132,8 +132,8 @@ mod tests {
     #[test]
     fn prices_are_dollars_for_an_hour() {
         let price = |text: &str| text.parse::<Price>();
-        assert_eq!(price("2.10/gpu-hour"), Ok(Price { dollars: 2.1, unit: Unit::Gpu }));
-        assert_eq!(price("$16/node-hour"), Ok(Price { dollars: 16.0, unit: Unit::Node }));
+        assert_eq!(price("2.10/gpu-hour"), Ok(Price { dollars: 2.1, unit: PaidFor::Gpu }));
+        assert_eq!(price("$16/node-hour"), Ok(Price { dollars: 16.0, unit: PaidFor::Node }));
         for text in ["2.10", "2,10/gpu-hour", "-1/gpu-hour", "2/gpu", "NaN/gpu-hour", "/gpu-hour", ""] {
             assert!(price(text).is_err(), "{text}");
         }

@@ -14,13 +14,13 @@ use crate::study::{backend, named, section};
 const NAMED: usize = 4;
 
 /// A case whose results were compared.
-struct Compared<'r> {
+struct ReproducedCase<'r> {
     case: &'r CaseLine,
     what: &'r str,
     found: Reproducible,
 }
 
-impl Compared<'_> {
+impl ReproducedCase<'_> {
     /// `all_reduce 1 MiB, 4 ranks, shm`.
     fn name(&self) -> String {
         let name = named(self.what, self.case.bytes, self.case.ranks, &backend(self.case));
@@ -80,7 +80,7 @@ fn between(Comparison { varied, from, to, .. }: &Comparison) -> String {
     }
 }
 
-fn differing(of: &Compared<'_>) -> Vec<String> {
+fn differing(of: &ReproducedCase<'_>) -> Vec<String> {
     let unit = of.found.unit.as_str();
     let sentence = |one: &Comparison| {
         let difference = one.difference.as_ref()?;
@@ -91,7 +91,7 @@ fn differing(of: &Compared<'_>) -> Vec<String> {
 }
 
 /// `1 KiB to 1 MiB`.
-fn sizes(cases: &[&Compared<'_>]) -> String {
+fn sizes(cases: &[&ReproducedCase<'_>]) -> String {
     let all: Vec<u64> = cases.iter().filter_map(|one| one.case.bytes).collect();
     match (all.iter().min(), all.iter().max()) {
         (Some(least), Some(most)) if least < most => format!(" {} to {}", bytes(*least), bytes(*most)),
@@ -101,7 +101,7 @@ fn sizes(cases: &[&Compared<'_>]) -> String {
 }
 
 /// What cases have in common whose bits are the same in all comparisons.
-fn same(cases: &[&Compared<'_>]) -> String {
+fn same(cases: &[&ReproducedCase<'_>]) -> String {
     let one = cases[0];
     let what = format!("{}{}", one.what, sizes(cases));
     let name = format!("{}{}", named(&what, None, one.case.ranks, &backend(one.case)), one.simulated());
@@ -132,7 +132,7 @@ fn same(cases: &[&Compared<'_>]) -> String {
 }
 
 /// Why the same bits say little.
-fn premise(one: &Compared<'_>) -> &'static str {
+fn premise(one: &ReproducedCase<'_>) -> &'static str {
     match (one.found.computed, one.found.unit.as_str(), one.case.ranks) {
         (false, ..) => " The operation moves or chooses numbers, and computes none.",
         (true, "element", 1) => " One rank adds nothing.",
@@ -142,22 +142,23 @@ fn premise(one: &Compared<'_>) -> &'static str {
 }
 
 /// A case with what was compared of it; None where nothing was.
-fn compared<'r>(run: &'r Run, case: &'r CaseLine) -> Option<Compared<'r>> {
+fn compared<'r>(run: &'r Run, case: &'r CaseLine) -> Option<ReproducedCase<'r>> {
     let declared = run.benchmarks.iter().find(|declared| declared.name == case.benchmark);
-    Some(Compared { case, what: section(case, declared), found: REPRODUCIBLE.of(case)? })
+    Some(ReproducedCase { case, what: section(case, declared), found: REPRODUCIBLE.of(case)? })
 }
 
 /// What a run says of the bits of its results; empty where none were compared.
 pub fn sentences(run: &Run) -> Vec<String> {
     let is_right = |case: &&CaseLine| case.status == Status::Ok && case.wrong.unwrap_or(0) == 0;
-    let all: Vec<Compared<'_>> = run.cases.iter().filter(is_right).filter_map(|case| compared(run, case)).collect();
+    let all: Vec<ReproducedCase<'_>> =
+        run.cases.iter().filter(is_right).filter_map(|case| compared(run, case)).collect();
     let mut sentences: Vec<String> = all.iter().flat_map(differing).collect();
     if let Some(more) = sentences.len().checked_sub(NAMED).filter(|more| *more > 0) {
         sentences.truncate(NAMED);
         let more = count(more, "more comparison", "more comparisons");
         sentences.push(format!("{more} found other bits: `same_bits` of each case in cases.jsonl has them."));
     }
-    let mut groups: Vec<Vec<&Compared<'_>>> = Vec::new();
+    let mut groups: Vec<Vec<&ReproducedCase<'_>>> = Vec::new();
     for one in all.iter().filter(|one| one.is_same()) {
         match groups.iter_mut().find(|group| group[0].is_like(one)) {
             Some(group) => group.push(one),

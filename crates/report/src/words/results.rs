@@ -51,7 +51,7 @@ fn rows<'o>(operation: &'o Operation<'o>) -> Vec<Case<'o>> {
 }
 
 /// The rows of one table: a case each, or those that differ in the table's pivot side by side.
-struct Rows<'o> {
+struct TableRows<'o> {
     /// What each place of a row belongs to; empty where a row is one case.
     labels: Vec<String>,
     /// The parameter that they are values of; empty where a row is one case.
@@ -59,7 +59,7 @@ struct Rows<'o> {
     rows: Vec<Vec<Option<Case<'o>>>>,
 }
 
-impl<'o> Rows<'o> {
+impl<'o> TableRows<'o> {
     fn new(operation: &'o Operation, declared: &'o Declared, cases: &[Case<'o>], side_by_side: bool) -> Self {
         let lines: Vec<&CaseLine> = cases.iter().map(|(_, line)| *line).collect();
         let pivot = Some(&declared.pivot).filter(|pivot| side_by_side && !pivot.is_empty());
@@ -156,7 +156,7 @@ fn main_table<'d>(
     wording: Wording,
     side_by_side: bool,
 ) -> (Layout<'d>, Table) {
-    let rows = Rows::new(operation, declared, cases, side_by_side);
+    let rows = TableRows::new(operation, declared, cases, side_by_side);
     let layout = Layout::new(operation, show, declared, rows.pivot).worded(wording);
     let columns = placed(&layout.shown, rows.labels.len());
     let mut table = Table::new(columns.iter().map(|cell| title(cell, &rows.labels)));
@@ -189,7 +189,7 @@ fn one(operation: &Operation, declared: &Declared, cases: &[Case]) -> Vec<Block>
     if cases.is_empty() {
         return Vec::new();
     }
-    let rows = Rows::new(operation, declared, &cases, true);
+    let rows = TableRows::new(operation, declared, &cases, true);
     let of = |column| Cell::Declared(column, found.iter().any(|found| std::ptr::eq(*found, column)));
     let mut columns = placed(&declared.columns.iter().map(of).collect::<Vec<_>>(), rows.labels.len());
     let ranks = |(cell, _): &Placed| matches!(cell, Cell::Declared(column, _) if column.source == "ranks");

@@ -131,7 +131,7 @@ mod tests {
     #[test]
     fn several_states_are_told_with_the_case_that_they_change_most() {
         let (near, far) = (state("near cores", 9, 130e-9), state("far cores", 16, 590e-9));
-        let case = record::plan::from_flags(benchmarks::abouts()[0], &[], &[]).unwrap().cases.remove(0);
+        let case = record::plan::from_defaults(benchmarks::abouts()[0]).unwrap().cases.remove(0);
         let line = CaseLine { states: vec![near.1, far.1], ..CaseLine::unmeasured(&case, terms::Status::Ok, "") };
         let mut run = Run { states: vec![near.0, far.0], cases: vec![line], ..Run::default() };
         let text = sentence(&run).unwrap();

@@ -40,7 +40,7 @@ impl Collective<'_> {
 }
 
 /// The collectives of a job by one way to move data.
-struct Side<'r> {
+struct TrafficSide<'r> {
     name: String,
     all: Vec<Collective<'r>>,
 }
@@ -53,7 +53,7 @@ struct Sums {
     measured: usize,
 }
 
-impl<'r> Side<'r> {
+impl<'r> TrafficSide<'r> {
     fn measured(&self) -> impl Iterator<Item = &Collective<'r>> {
         self.all.iter().filter(|one| one.here.is_some())
     }
@@ -128,8 +128,8 @@ impl<'r> Side<'r> {
 }
 
 /// The sides of a run: one for each backend and device; for each number of ranks, where a collective was measured over several.
-fn sides(run: &Run) -> Vec<Side<'_>> {
-    let mut sides: Vec<Side<'_>> = Vec::new();
+fn sides(run: &Run) -> Vec<TrafficSide<'_>> {
+    let mut sides: Vec<TrafficSide<'_>> = Vec::new();
     for case in &run.cases {
         let Some(job) = run.in_job.get(&case.id).copied() else { continue };
         let name = match case.device.as_str() {
@@ -139,29 +139,29 @@ fn sides(run: &Run) -> Vec<Side<'_>> {
         let one = Collective { case, job, here: Measured::from_case(case) };
         match sides.iter_mut().find(|side| side.name == name) {
             Some(side) => side.all.push(one),
-            None => sides.push(Side { name, all: vec![one] }),
+            None => sides.push(TrafficSide { name, all: vec![one] }),
         }
     }
     sides.into_iter().flat_map(by_ranks).map(fastest).collect()
 }
 
-fn by_ranks(side: Side<'_>) -> Vec<Side<'_>> {
+fn by_ranks(side: TrafficSide<'_>) -> Vec<TrafficSide<'_>> {
     let repeats = |(at, one): (usize, &Collective<'_>)| {
         side.all[..at].iter().any(|other| other.is_like(one) && other.case.ranks != one.case.ranks)
     };
     if !side.all.iter().enumerate().any(repeats) {
         return vec![side];
     }
-    let mut parts: BTreeMap<u32, Side<'_>> = BTreeMap::new();
+    let mut parts: BTreeMap<u32, TrafficSide<'_>> = BTreeMap::new();
     for one in side.all {
         let name = || format!("{}, {}", side.name, ranks(one.case.ranks));
-        parts.entry(one.case.ranks).or_insert_with(|| Side { name: name(), all: Vec::new() }).all.push(one);
+        parts.entry(one.case.ranks).or_insert_with(|| TrafficSide { name: name(), all: Vec::new() }).all.push(one);
     }
     parts.into_values().collect()
 }
 
 /// Leaves the fastest of several ways to do one collective, in place and out of place.
-fn fastest(mut side: Side<'_>) -> Side<'_> {
+fn fastest(mut side: TrafficSide<'_>) -> TrafficSide<'_> {
     let mut kept: Vec<Collective<'_>> = Vec::new();
     for one in std::mem::take(&mut side.all) {
         let time = |one: &Collective<'_>| one.step_s().unwrap_or(f64::INFINITY);
@@ -174,7 +174,7 @@ fn fastest(mut side: Side<'_>) -> Side<'_> {
             None => kept.push(one),
         }
     }
-    Side { all: kept, ..side }
+    TrafficSide { all: kept, ..side }
 }
 
 fn has_like_groups(one: &CaseLine, other: &CaseLine) -> bool {

@@ -4,7 +4,7 @@ use record::{CaseLine, Caveat, RunEnd};
 use terms::Status;
 
 use super::explained::explained_job;
-use super::findings::{Finding, Kind};
+use super::findings::{Finding, FindingTopic};
 use super::{facts, interleaved};
 use crate::Run;
 use crate::document::Tone;
@@ -22,7 +22,7 @@ pub(crate) fn tone_of(verdict: &str) -> Tone {
 }
 
 /// What the run comes to.
-pub(crate) struct Verdict {
+pub(crate) struct RunVerdict {
     pub(crate) tone: Tone,
     /// In a few words.
     pub(crate) word: String,
@@ -39,7 +39,7 @@ pub fn verdict_sentence(run: &Run) -> String {
 }
 
 /// Right results and a sound machine are healthy; then what limits it, where the data show it.
-pub(crate) fn verdict(run: &Run, operations: &[Operation], findings: &[Finding]) -> Verdict {
+pub(crate) fn verdict(run: &Run, operations: &[Operation], findings: &[Finding]) -> RunVerdict {
     let number = |holds: &dyn Fn(&CaseLine) -> bool| run.cases.iter().filter(|case| holds(case)).count();
     let wrong = number(&|case| case.wrong.unwrap_or(0) > 0);
     let failed = number(&|case| case.status == Status::Failed)
@@ -83,14 +83,18 @@ pub(crate) fn verdict(run: &Run, operations: &[Operation], findings: &[Finding])
             true if !super::findings::loses_time(run, job) => Tone::Care,
             _ => Tone::Bad,
         };
-        return Verdict { tone, word: one_line(job.verdict.trim().trim_end_matches('.')), rest: troubles.join("; ") };
+        return RunVerdict {
+            tone,
+            word: one_line(job.verdict.trim().trim_end_matches('.')),
+            rest: troubles.join("; "),
+        };
     }
     // What limits two sides is not what their comparison found.
     let compared = interleaved::verdict(run);
     let limit = compared.as_ref().map(|(_, rest)| rest.clone()).or_else(|| limited(run, operations));
     if run.cases.is_empty() || timed == 0 && troubles.is_empty() {
         let rest = if run.cases.is_empty() { "the record has no case" } else { "every case was skipped" };
-        return Verdict { tone: Tone::Bad, word: "Nothing was measured".into(), rest: rest.into() };
+        return RunVerdict { tone: Tone::Bad, word: "Nothing was measured".into(), rest: rest.into() };
     }
     if !troubles.is_empty() {
         let word = match () {
@@ -100,17 +104,17 @@ pub(crate) fn verdict(run: &Run, operations: &[Operation], findings: &[Finding])
             () => "Below what was asked for",
         };
         troubles.extend(limit);
-        return Verdict { tone: Tone::Bad, word: word.into(), rest: troubles.join("; ") };
+        return RunVerdict { tone: Tone::Bad, word: word.into(), rest: troubles.join("; ") };
     }
     if let Some((word, rest)) = compared {
-        return Verdict { tone: tone_of(word), word: interleaved::title_of(word), rest };
+        return RunVerdict { tone: tone_of(word), word: interleaved::title_of(word), rest };
     }
     let all_checked = run.cases.iter().filter(|case| case.status == Status::Ok).all(|case| case.wrong == Some(0));
     let all_imported = run.cases.iter().all(|case| case.caveats.contains(&Caveat::Imported));
-    let first = |kind: Kind| findings.iter().find(|finding| finding.kind == kind);
-    let (slow, steps) = (first(Kind::Slow), first(Kind::Steps));
-    let (below, scaling) = (first(Kind::Below), first(Kind::Scaling));
-    let (disturbed, uncertain) = (first(Kind::Disturbed), first(Kind::Uncertain));
+    let first = |kind: FindingTopic| findings.iter().find(|finding| finding.kind == kind);
+    let (slow, steps) = (first(FindingTopic::Slow), first(FindingTopic::Steps));
+    let (below, scaling) = (first(FindingTopic::Below), first(FindingTopic::Scaling));
+    let (disturbed, uncertain) = (first(FindingTopic::Disturbed), first(FindingTopic::Uncertain));
     let (tone, word) = match () {
         () if run.cases.iter().all(|case| case.simulated) => (Tone::Good, "Simulated, not measured"),
         // Right results of a machine that others use are no reason to go on, and no evidence for what follows.
@@ -132,16 +136,16 @@ pub(crate) fn verdict(run: &Run, operations: &[Operation], findings: &[Finding])
     // How it scales stands in its finding; that several limits hold is said of all.
     // In the order of the findings, which is that of what is lost.
     let is_named = |finding: &&Finding| match finding.kind {
-        Kind::Disturbed => disturbed == Some(finding),
-        Kind::Uncertain => disturbed.is_none() && uncertain == Some(finding),
-        Kind::Slow => slow == Some(finding),
-        Kind::Below | Kind::Scaling | Kind::Steps => true,
+        FindingTopic::Disturbed => disturbed == Some(finding),
+        FindingTopic::Uncertain => disturbed.is_none() && uncertain == Some(finding),
+        FindingTopic::Slow => slow == Some(finding),
+        FindingTopic::Below | FindingTopic::Scaling | FindingTopic::Steps => true,
         _ => false,
     };
     let named = findings.iter().filter(is_named).map(|finding| finding.title.clone());
     let limit = limit.into_iter().filter(|_| disturbed.or(uncertain).is_none());
     let rest: Vec<String> = named.chain(limit).chain(right).collect();
-    Verdict { tone, word: word.into(), rest: rest.join("; ") }
+    RunVerdict { tone, word: word.into(), rest: rest.join("; ") }
 }
 
 /// What limits the run: bandwidth of memory or of caches.
@@ -156,10 +160,10 @@ fn limited(run: &Run, operations: &[Operation]) -> Option<String> {
         })?;
         Some((operation.name.clone(), of))
     };
-    let all: Vec<(String, facts::Memory)> = operations.iter().filter_map(bound).collect();
+    let all: Vec<(String, facts::BytesFrom)> = operations.iter().filter_map(bound).collect();
     let (_, first) = all.first()?;
     // What is true of some alone is said in the sentences below.
-    let of = if all.iter().all(|(_, of)| of == first) { *first } else { facts::Memory::Unknown };
+    let of = if all.iter().all(|(_, of)| of == first) { *first } else { facts::BytesFrom::Unknown };
     let more = all.len().saturating_sub(3);
     let mut shown: Vec<String> = all.iter().take(3).map(|(name, _)| one_line(name)).collect();
     shown.extend((more > 0).then(|| format!("{more} more")));

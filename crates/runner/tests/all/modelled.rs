@@ -7,7 +7,7 @@ use benchmarks::ModelledWorld;
 use measure::{CaseRun, Probe, Round, SampleRequest, Settings, VerdictKind, World, WorldSpec};
 use record::{Case, Caveat};
 use runner::ThreadWorld;
-use terms::{Mode, Status};
+use terms::{Collective, Mode, Named as _, Status};
 
 use crate::plans::{self, plan, run};
 
@@ -45,22 +45,8 @@ fn shown(world: &mut dyn World, case: &Case) -> Shown {
 
 #[test]
 fn times_are_those_of_ranks_to_the_nanosecond() {
-    let operations = [
-        "all_reduce",
-        "all_gather",
-        "reduce_scatter",
-        "broadcast",
-        "reduce",
-        "all_to_all",
-        "all_to_allv",
-        "gather",
-        "scatter",
-        "send_recv",
-        "ping_pong",
-        "barrier",
-    ];
     let mut compared = 0;
-    for op in operations {
+    for op in Collective::ALL.iter().map(|op| op.name()) {
         for (mode, inject, more) in [
             ("streaming", "", ("seed", "1")),
             ("isolated", "", ("link_latency", "40us")),

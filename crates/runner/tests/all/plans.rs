@@ -10,8 +10,7 @@ use runner::{Observer, PlanSetup, Setup, ThreadWorld};
 
 /// A case of the flags `--NAME value`, as the plan check lets it through.
 pub(crate) fn case(flags: &[(&str, &str)]) -> Result<Case, PlanErrors> {
-    let pairs: Vec<_> = flags.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-    let mut plan = record::plan::from_flags(benchmarks::abouts()[0], &pairs, &[])?;
+    let mut plan = record::plan::from_flags(benchmarks::abouts()[0], flags, &[])?;
     assert_eq!(plan.cases.len(), 1, "one value a flag");
     Ok(plan.cases.remove(0))
 }

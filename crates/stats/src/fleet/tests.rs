@@ -1,11 +1,12 @@
 //! Fleets of known members: how often healthy ones are named, and which slow ones are found.
 
 use super::*;
-use crate::samples::{Marginal, Series, Situation};
+use crate::samples::{Marginal, Situation, StationarySeries};
 
 /// Logarithms with this deviation.
 fn draw(members: usize, deviation: f64, seed: u64) -> Vec<Member> {
-    let mut series = Series::new(Situation { phi: 0.0, marginal: Marginal::Lognormal, noise: deviation }, seed);
+    let mut series =
+        StationarySeries::new(Situation { phi: 0.0, marginal: Marginal::Lognormal, noise: deviation }, seed);
     series.extend(members);
     series.samples.iter().map(|sample| Member { value: sample.ln(), variance: 0.0, degrees: 0.0 }).collect()
 }

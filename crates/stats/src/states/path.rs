@@ -14,19 +14,19 @@ const LEAST_CHANGE: f64 = 0.01;
 
 /// What a channel shows in a state.
 #[derive(Clone, Copy, Debug)]
-struct Level {
+struct StateLevel {
     middle: f64,
     spread: f64,
 }
 
 /// States with their levels, and how often they change.
-pub(super) struct Model {
+pub(super) struct StateModel {
     /// State by state, channel by channel; None where the state never saw the channel.
-    levels: Vec<Vec<Option<Level>>>,
+    levels: Vec<Vec<Option<StateLevel>>>,
     change: f64,
 }
 
-impl Model {
+impl StateModel {
     /// The states of all moments, from those that are known already. None where a state does not last: it lost its moments.
     pub(super) fn refined(logs: &[Vec<Option<f64>>], seeds: &[Option<usize>], count: usize) -> Option<Vec<usize>> {
         let mut model = Self::estimated(logs, seeds, count);
@@ -53,7 +53,7 @@ impl Model {
                 return None;
             }
             let spread = (quantile(&values, 0.75) - quantile(&values, 0.25)) / 1.349;
-            Some(Level { middle: quantile(&values, 0.5), spread: spread.max(FLOOR) })
+            Some(StateLevel { middle: quantile(&values, 0.5), spread: spread.max(FLOOR) })
         };
         let levels = (0..count).map(|state| (0..channels).map(|channel| level(state, channel)).collect()).collect();
         let known: Vec<usize> = of.iter().copied().flatten().collect();

@@ -31,7 +31,7 @@ const MOST: usize = 200;
 
 /// Where the values of a channel split.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Split {
+pub(super) struct ChannelSplit {
     pub(super) channel: usize,
     /// Logarithm between the levels.
     pub(super) border: f64,
@@ -40,7 +40,7 @@ pub(super) struct Split {
 }
 
 /// The clearest split of these moments by any channel, if there is one at this level.
-pub(super) fn best_split(logs: &[Vec<Option<f64>>], members: &[usize], level: f64) -> Option<Split> {
+pub(super) fn best_split(logs: &[Vec<Option<f64>>], members: &[usize], level: f64) -> Option<ChannelSplit> {
     let channels = logs.first().map_or(0, Vec::len);
     let of = |(channel, reach): (usize, Reach)| {
         let values: Vec<f64> = members.iter().filter_map(|at| logs[*at][channel]).collect();
@@ -54,7 +54,7 @@ pub(super) fn best_split(logs: &[Vec<Option<f64>>], members: &[usize], level: f6
         let excess = farthest.distance / reached_by_chance(alone, reach, channels)?;
         let upper: Vec<bool> = values.iter().map(|value| *value > border).collect();
         let believed = excess > CLEAR || (excess > 1.0 && as_few_changes(&upper) < level);
-        believed.then_some(Split { channel, border, excess })
+        believed.then_some(ChannelSplit { channel, border, excess })
     };
     let both = |channel| [(channel, Reach::Whole), (channel, Reach::Nearest)];
     (0..channels).flat_map(both).filter_map(of).max_by(|a, b| a.excess.total_cmp(&b.excess))

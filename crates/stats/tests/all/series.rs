@@ -1,10 +1,10 @@
 //! Warm-up, drift and dependence: each both finds what is there and is silent where nothing is.
 
-use stats::samples::{Marginal, Series, Situation};
+use stats::samples::{Marginal, Situation, StationarySeries};
 use stats::{Method, dependence, drift, effective_samples, kendall, median_interval, steady, theil_sen, trend};
 
 fn series(phi: f64, noise: f64, samples: usize, seed: u64) -> Vec<f64> {
-    let mut series = Series::new(Situation { phi, marginal: Marginal::Lognormal, noise }, seed);
+    let mut series = StationarySeries::new(Situation { phi, marginal: Marginal::Lognormal, noise }, seed);
     series.extend(samples);
     series.samples
 }

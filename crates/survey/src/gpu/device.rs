@@ -7,13 +7,13 @@ use super::word;
 use crate::{Finding, State};
 
 /// Something wrong with a GPU.
-struct Fault {
+struct GpuFault {
     state: State,
     impact: String,
     fix: &'static str,
 }
 
-impl Fault {
+impl GpuFault {
     fn slow(impact: impl Into<String>, fix: &'static str) -> Self {
         Self { state: State::Slow, impact: impact.into(), fix }
     }
@@ -27,7 +27,7 @@ impl Fault {
 #[derive(Default)]
 struct Summary {
     parts: Vec<String>,
-    faults: Vec<Fault>,
+    faults: Vec<GpuFault>,
 }
 
 /// The row of one GPU. `nvlinks`: a GPU of this machine has NVLinks that are up.
@@ -93,7 +93,7 @@ fn links(about: &Value, nvlinks: bool, summary: &mut Summary) {
         _ => summary.parts.push(format!("{up} of {all} NVLinks up (down: {})", down.join(" "))),
     }
     if !down.is_empty() && nvlinks {
-        summary.faults.push(Fault::slow(
+        summary.faults.push(GpuFault::slow(
             format!("NVLinks give {up} of {all} parts of their bandwidth, and the slowest GPU limits a collective"),
             "dmesg and nvidia-smi nvlink -e show why; nvidia-smi -r resets the GPU (a bridge that connects fewer links is \
              not a fault)",
@@ -107,7 +107,7 @@ fn pcie(about: &Value, summary: &mut Summary) {
     summary.parts.extend(width.zip(generation).map(|((width, _), generation)| format!("PCIe {generation} x{width}")));
     // The generation falls when a GPU is idle; the width does not, unless the slot or the riser has fewer lanes.
     if let Some((now, most)) = width.filter(|(now, most)| now < most) {
-        summary.faults.push(Fault::slow(
+        summary.faults.push(GpuFault::slow(
             format!("its slot gives {now} of {most} PCIe lanes: copies and collectives through the host"),
             "another slot, or the firmware's bifurcation setting",
         ));
@@ -129,7 +129,7 @@ fn ecc(about: &Value, summary: &mut Summary) {
     }
     summary.parts.push(said);
     if recent > 0 {
-        summary.faults.push(Fault::broken(
+        summary.faults.push(GpuFault::broken(
             "uncorrected memory errors end processes on this GPU",
             "nvidia-smi -q -d ECC,ROW_REMAPPER; reset it (nvidia-smi -r); have it replaced if errors come back",
         ));
@@ -143,10 +143,12 @@ fn remapped_rows(about: &Value, summary: &mut Summary) {
         summary.parts.push(format!("{rows} memory {} replaced", if rows == 1 { "row" } else { "rows" }));
     }
     if is_true(about, "/remapped_rows/failed") {
-        summary.faults.push(Fault::broken("no spare memory row is left for one that failed", "have the GPU replaced"));
+        summary
+            .faults
+            .push(GpuFault::broken("no spare memory row is left for one that failed", "have the GPU replaced"));
     }
     if is_true(about, "/remapped_rows/pending") || is_true(about, "/retired_pages_pending") {
-        summary.faults.push(Fault::broken(
+        summary.faults.push(GpuFault::broken(
             "failed memory stays in use until the GPU is reset",
             "end its processes and reset it (nvidia-smi -r), or restart the host",
         ));
@@ -172,7 +174,7 @@ fn clocks(about: &Value, summary: &mut Summary) {
     }
     // The last is the most particular: a brake also sets the bit of any slowdown.
     if let Some(fix) = fixes.into_iter().flatten().next_back() {
-        summary.faults.push(Fault::slow("every figure of it is too low now", fix));
+        summary.faults.push(GpuFault::slow("every figure of it is too low now", fix));
     }
 }
 
@@ -180,7 +182,7 @@ fn use_by_others(about: &Value, summary: &mut Summary) {
     let used = number(about, "/used_bytes").zip(number(about, "/memory_bytes"));
     if let Some((used, _)) = used.filter(|(used, all)| *used > *all / 10) {
         summary.parts.push(format!("{} in use", Bytes(used).about()));
-        summary.faults.push(Fault::slow("another process uses it", "nvidia-smi lists these processes"));
+        summary.faults.push(GpuFault::slow("another process uses it", "nvidia-smi lists these processes"));
     }
 }
 

@@ -20,7 +20,7 @@ use parallel::{Recipe, Source};
 use terms::FieldError;
 
 use self::images::ImageFile;
-use self::prefetch::{Places, Prefetched};
+use self::prefetch::{Prefetched, SamplePlaces};
 use self::samples::{Depth, Samples};
 use self::synthetic::Synthetic;
 use self::tokens::TokenFile;
@@ -84,14 +84,14 @@ impl Origin {
     /// When the file is not what it was when the plan was checked, or no thread can be had.
     pub(super) fn open(&self, recipe: &Recipe, replica: usize, cores: &[u32]) -> Result<Box<dyn Source>, Failure> {
         let samples = self.samples(&recipe.model.input, recipe.seed, Depth::Header).map_err(Failure::new)?;
-        let source = Prefetched::start(samples, recipe.model.input, Places::from_recipe(recipe, replica), cores);
+        let source = Prefetched::start(samples, recipe.model.input, SamplePlaces::from_recipe(recipe, replica), cores);
         Ok(Box::new(source.map_err(|error| Failure::lacking(format!("no thread to read data: {error}")))?))
     }
 }
 
 /// Bytes that a rank of this replica holds to read ahead.
 pub(super) fn held(recipe: &Recipe, replica: usize) -> u64 {
-    Places::from_recipe(recipe, replica).bytes(recipe.model.input) as u64
+    SamplePlaces::from_recipe(recipe, replica).bytes(recipe.model.input) as u64
 }
 
 /// Maps a file.

@@ -27,7 +27,7 @@ fn sample_bytes(input: Input) -> usize {
 
 /// Which samples of each step a replica trains on: `count` from `first`, of `step` in all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Places {
+pub(super) struct SamplePlaces {
     pub(super) first: u64,
     pub(super) count: u64,
     pub(super) step: u64,
@@ -36,7 +36,7 @@ pub(super) struct Places {
     pub(super) ahead: usize,
 }
 
-impl Places {
+impl SamplePlaces {
     pub(super) fn from_recipe(recipe: &Recipe, replica: usize) -> Self {
         let samples = |parts: &[usize]| (recipe.micro_batch * parts.iter().sum::<usize>()) as u64;
         Self {
@@ -101,7 +101,7 @@ impl Buffer {
 /// See the module's documentation.
 pub(super) struct Prefetched {
     samples: Arc<dyn Samples>,
-    places: Places,
+    places: SamplePlaces,
     /// None once the thread is to end.
     empty: Option<SyncSender<Buffer>>,
     full: Receiver<Buffer>,
@@ -119,7 +119,7 @@ impl Prefetched {
     pub(super) fn start(
         samples: Arc<dyn Samples>,
         input: Input,
-        places: Places,
+        places: SamplePlaces,
         cores: &[u32],
     ) -> std::io::Result<Self> {
         let (empty, inbox) = sync_channel::<Buffer>(places.ahead);
@@ -223,7 +223,7 @@ mod tests {
         }
     }
 
-    fn source(places: Places) -> Prefetched {
+    fn source(places: SamplePlaces) -> Prefetched {
         let input = Input::Tokens { vocabulary: 10, sequence: 3, next: true };
         Prefetched::start(Arc::new(Counted), input, places, &[]).unwrap()
     }
@@ -237,7 +237,7 @@ mod tests {
 
     #[test]
     fn a_replica_reads_its_own_samples_ahead() {
-        let places = Places { first: 2, count: 3, step: 8, ahead: 4 };
+        let places = SamplePlaces { first: 2, count: 3, step: 8, ahead: 4 };
         assert_eq!((0..7).map(|turn| places.index(turn)).collect::<Vec<_>>(), [2, 3, 4, 10, 11, 12, 18]);
         assert_eq!(
             [2, 4, 5, 1, 12, 18].map(|index| places.turn(index)),
@@ -260,7 +260,7 @@ mod tests {
 
     #[test]
     fn a_sample_that_cannot_be_read_says_so_and_the_next_one_is_read() {
-        let mut source = source(Places { first: 0, count: 1, step: 1, ahead: 2 });
+        let mut source = source(SamplePlaces { first: 0, count: 1, step: 1, ahead: 2 });
         assert_eq!(sample(&mut source, 9_999), Err("no sample 9999".to_owned()));
         assert_eq!(sample(&mut source, 10_000), Ok(10_000));
     }

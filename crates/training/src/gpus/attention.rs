@@ -10,7 +10,7 @@ use record::Case;
 use terms::Dtype;
 
 use super::{Prepared, of_engine};
-use crate::exchange::Exchange;
+use crate::exchange::NumberExchange;
 use crate::fields::Repeating;
 use crate::resolve::Task;
 
@@ -63,7 +63,7 @@ impl Prepared {
         &mut self,
         task: &Task,
         rank: u32,
-        exchange: &mut Exchange,
+        exchange: &mut NumberExchange,
         comm: &mut dyn Communicator,
     ) -> Result<(), Failure> {
         if self.attends != Attends::Fastest || self.gpu.is_emulated() {

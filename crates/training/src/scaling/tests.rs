@@ -24,7 +24,7 @@ fn line(ranks: u32, batch: f64, time: f64, more: &[(&str, bool)]) -> CaseLine {
 
 fn relate(line: &CaseLine, before: &[CaseLine]) -> Map<String, Value> {
     let all: Vec<&CaseLine> = before.iter().chain([line]).collect();
-    relations(line, &Compared::from_lines(&all))
+    relations(line, &ScalingBaselines::from_lines(&all))
 }
 
 fn close(value: &Value, wanted: f64) {

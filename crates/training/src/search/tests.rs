@@ -8,7 +8,6 @@ const HOST: Host =
 fn case(more: &[(&str, &str)]) -> Case {
     let mut fields = vec![("model", "mlp"), ("find_max_batch", "true")];
     fields.extend(more);
-    let fields: Vec<_> = fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
     let about = &crate::about::MEMORY;
     record::plan::from_flags(about, &fields, &[]).unwrap_or_else(|errors| panic!("{errors}")).cases.remove(0)
 }

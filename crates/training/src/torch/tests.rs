@@ -10,8 +10,7 @@ use crate::facts::facts;
 use crate::{MemoryBenchmark, TrainingBenchmark};
 
 fn planned(about: &'static record::About, fields: &[(&str, &str)]) -> Result<Plan, String> {
-    let fields: Vec<_> = fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-    record::plan::from_flags(about, &fields, &[]).map_err(|errors| errors.to_string())
+    record::plan::from_flags(about, fields, &[]).map_err(|errors| errors.to_string())
 }
 
 fn plan(fields: &[(&str, &str)]) -> Result<Plan, String> {

@@ -63,7 +63,7 @@ fn label(
 }
 
 /// A line of a chart against ranks, and what it holds the same.
-struct Line {
+struct ChartLine {
     series: Series,
     constant: f64,
     model: String,
@@ -84,7 +84,7 @@ fn throughput(operation: &Operation, kind: &str) -> Option<NamedChart> {
             oversubscribed: case.caveats.contains(&Caveat::Oversubscribed),
         })
     };
-    let mut lines: Vec<Line> = Vec::new();
+    let mut lines: Vec<ChartLine> = Vec::new();
     let mut cases: Vec<&CaseLine> = Vec::new();
     for (configuration, case) in
         measured(operation).into_iter().filter(|(_, case)| kind_of(case).as_deref() == Some(kind))
@@ -94,7 +94,7 @@ fn throughput(operation: &Operation, kind: &str) -> Option<NamedChart> {
         cases.push(case);
         match lines.iter_mut().find(|line| line.series.label == label && line.constant == constant) {
             Some(line) => line.series.points.push(point),
-            None => lines.push(Line {
+            None => lines.push(ChartLine {
                 series: Series { label, style: lines.len(), points: vec![point] },
                 constant,
                 model: word(case, "model").to_owned(),
@@ -105,7 +105,7 @@ fn throughput(operation: &Operation, kind: &str) -> Option<NamedChart> {
     for (configuration, case) in measured(operation).into_iter().filter(|(_, case)| kind_of(case).is_none()) {
         let (Some(point), Some(constant)) = (point(case), constant(case, kind)) else { continue };
         let own = label((&varying, operation.declared), configuration, case, word(case, "strategy"));
-        let begins = |line: &&mut Line| {
+        let begins = |line: &&mut ChartLine| {
             let same = line.series.label == own
                 || (case.ranks == 1 && line.model == word(case, "model") && line.backend == configuration.backend);
             same && line.constant == constant && line.series.points.iter().all(|known| known.x != point.x)

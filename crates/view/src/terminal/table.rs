@@ -156,7 +156,7 @@ pub struct Table {
 }
 
 /// The columns that are printed, each with its place and its room.
-type Shown = Vec<(usize, usize)>;
+type ShownColumns = Vec<(usize, usize)>;
 
 impl Table {
     /// An empty table.
@@ -206,12 +206,12 @@ impl Table {
         if self.is_empty() { String::new() } else { self.lines(limit).iter().map(|line| format!("{line}\n")).collect() }
     }
 
-    fn layout(&self, limit: usize) -> Shown {
+    fn layout(&self, limit: usize) -> ShownColumns {
         let is_used = |at: &usize| {
             let column = &self.columns[*at];
             !column.is_optional || self.rows.iter().any(|row| !row.cells[*at].text.is_empty())
         };
-        let mut shown: Shown = (0..self.columns.len()).filter(is_used).map(|at| (at, self.room(at))).collect();
+        let mut shown: ShownColumns = (0..self.columns.len()).filter(is_used).map(|at| (at, self.room(at))).collect();
         while self.wanted(&shown) > limit {
             let most = shown.iter().map(|(at, _)| self.columns[*at].gives_way).max().unwrap_or(0);
             let goes = shown.iter().rev().find(|(at, _)| most > 0 && self.columns[*at].gives_way == most);
@@ -236,16 +236,16 @@ impl Table {
     }
 
     /// What these columns take while those that wrap still have what they prefer.
-    fn wanted(&self, shown: &Shown) -> usize {
+    fn wanted(&self, shown: &ShownColumns) -> usize {
         let room = |(at, room): &(usize, usize)| {
             (*at, self.columns[*at].wraps.map_or(*room, |[preferred, _]| preferred.min(*room)))
         };
-        let mut shown: Shown = shown.iter().map(room).collect();
+        let mut shown: ShownColumns = shown.iter().map(room).collect();
         self.widen(&mut shown);
         needed(&shown)
     }
 
-    fn shrink(&self, shown: &mut Shown, limit: usize) {
+    fn shrink(&self, shown: &mut ShownColumns, limit: usize) {
         let mut missing = needed(shown).saturating_sub(limit);
         for (at, room) in shown {
             let Some([_, fewest]) = self.columns[*at].wraps else { continue };
@@ -256,7 +256,7 @@ impl Table {
     }
 
     /// Makes the first column of a group wider where the label would not fit above it.
-    fn widen(&self, shown: &mut Shown) {
+    fn widen(&self, shown: &mut ShownColumns) {
         for (group, label) in self.groups.iter().enumerate() {
             let missing = (width(label) + BETWEEN).saturating_sub(self.span(shown, group));
             if let Some((_, room)) = shown.iter_mut().find(|(at, _)| self.columns[*at].group == Some(group)) {
@@ -266,11 +266,11 @@ impl Table {
     }
 
     /// Columns that a group takes.
-    fn span(&self, shown: &Shown, group: usize) -> usize {
+    fn span(&self, shown: &ShownColumns, group: usize) -> usize {
         needed(&shown.iter().filter(|(at, _)| self.columns[*at].group == Some(group)).copied().collect())
     }
 
-    fn labels(&self, shown: &Shown) -> String {
+    fn labels(&self, shown: &ShownColumns) -> String {
         let mut text = String::new();
         for (group, label) in self.groups.iter().enumerate() {
             let before = |(at, _): &&(usize, usize)| self.columns[*at].group.is_none_or(|own| own < group);
@@ -281,7 +281,7 @@ impl Table {
         text.trim_end().to_owned()
     }
 
-    fn joined<'t>(&self, shown: &Shown, cell: impl Fn(usize) -> (&'t str, Style)) -> String {
+    fn joined<'t>(&self, shown: &ShownColumns, cell: impl Fn(usize) -> (&'t str, Style)) -> String {
         let mut text = String::new();
         let Some(last) = shown.iter().rposition(|(at, _)| !cell(*at).0.is_empty()) else { return text };
         for (place, (at, room)) in shown.iter().enumerate().take(last + 1) {
@@ -298,7 +298,7 @@ impl Table {
         text
     }
 
-    fn row(&self, row: &Row, shown: &Shown, limit: usize) -> Vec<String> {
+    fn row(&self, row: &Row, shown: &ShownColumns, limit: usize) -> Vec<String> {
         // Of a first cell that wraps, the last line stands beside the others; of any other cell, the first.
         let mut above: Vec<String> = Vec::new();
         let mut below: Vec<Vec<String>> = vec![Vec::new(); row.cells.len()];
@@ -334,7 +334,7 @@ impl Table {
 }
 
 /// Columns that these take.
-fn needed(shown: &Shown) -> usize {
+fn needed(shown: &ShownColumns) -> usize {
     shown.iter().map(|(_, room)| room + BETWEEN).sum::<usize>().saturating_sub(BETWEEN)
 }
 

@@ -2,67 +2,40 @@
 
 use std::sync::Arc;
 
-use comm::{Abort, Bootstrap, Communicator, Options};
-use contract::{Joining, Prepared, RankContext, Work};
-use measure::{Command, Failure, Probe, RankSide, Reply, SampleRequest, WrongReport};
+use comm::{Abort, Bootstrap, Communicator};
+use contract::{Prepared, Work};
+use engine::cores::run_on;
+use measure::{Command, Failure, Probe, RankSide, Reply, SampleRequest, WorldSpec, WrongReport};
 use record::Case;
 use terms::{Bytes, Collective, Mode, Named};
-use trace::{Hook, OwnSlot};
+use trace::OwnSlot;
 
-use super::super::{Current, RankWork, Timed};
+use super::super::{Current, RankWork, Timed, open_rank};
 use crate::skip;
 
 /// Runs `body` on every rank of a world in threads; with a core each, unless they share.
 fn ranks<T: Send>(ranks: u32, shared: bool, body: impl Fn(&mut RankWork) -> T + Sync) -> Vec<T> {
-    let body = &body;
+    let spec = WorldSpec { ranks, fields: [("backend".to_owned(), "shm".into())].into_iter().collect() };
+    let (body, spec) = (&body, &spec);
     std::thread::scope(|scope| {
         let mut threads = Vec::new();
         for mut bootstrap in comm::threads(ranks, &Abort::default()) {
             threads.push(scope.spawn(move || {
-                let rank = bootstrap.place().rank;
                 let cores = measure::machine::allowed_cpus();
                 if !shared {
-                    pin(cores[rank as usize % cores.len()]);
+                    run_on(&[cores[bootstrap.place().rank as usize % cores.len()]]);
                 }
-                let options = Options { oversubscribed: shared, ..Options::default() };
-                let (comm, abort) = comm::open("shm", &mut bootstrap, &options).unwrap();
-                let clock = comm.clock();
-                let hook = Arc::new(Hook::new(rank, clock.clone(), Arc::new(OwnSlot::default())));
-                let comm: Box<dyn Communicator> = Box::new(comm::Observed::new(comm, hook.clone()));
-                let context = RankContext {
-                    rank,
-                    ranks,
-                    host: String::new(),
-                    index: rank,
-                    comm,
-                    hook,
-                    clock,
-                    abort,
-                    options,
-                    cores,
-                    joining: Joining::default(),
-                };
-                body(&mut RankWork::new(context).unwrap())
+                let slot = Arc::new(OwnSlot::default());
+                let (mut work, _) = open_rank(spec, &mut bootstrap, slot, shared, cores).unwrap();
+                body(&mut work)
             }));
         }
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     })
 }
 
-/// This thread runs on that core from now on.
-fn pin(core: u32) {
-    // SAFETY: all zeros are a valid set; the kernel named the core in such a set; pointer and size describe it.
-    let pinned = unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        libc::CPU_SET(core as usize, &mut set);
-        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set)
-    };
-    assert_eq!(pinned, 0, "core {core}");
-}
-
 fn case(fields: &[(&str, &str)]) -> Option<Case> {
-    let fields: Vec<_> = fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-    let plan = record::plan::from_flags(crate::abouts()[0], &fields, &[]).ok()?;
+    let plan = record::plan::from_flags(crate::abouts()[0], fields, &[]).ok()?;
     plan.cases.into_iter().find(|case| case.skip.is_none())
 }
 
@@ -193,26 +166,26 @@ fn private_buffers_are_held_against_loops_over_the_rank_s_own() {
     }
 }
 
-/// A loop in the operation's place. After so many calls ranks meet: an operation ends when all are done.
-struct Looped {
+/// A prepared case with another call and another comparison in the place of its own.
+struct Replaced<R, C> {
     inner: Box<dyn Prepared>,
-    variant: usize,
-    barrier: comm::Call,
-    calls: u32,
-    done: u32,
+    run: R,
+    check: C,
 }
 
-impl Prepared for Looped {
+impl<R, C> Prepared for Replaced<R, C>
+where
+    R: FnMut(&mut dyn Prepared, &mut dyn Communicator) -> Result<(), Failure>,
+    C: FnMut() -> Result<WrongReport, Failure>,
+{
     fn run(&mut self, comm: &mut dyn Communicator) -> Result<(), Failure> {
-        self.inner.limit(self.variant, 0);
-        self.done += 1;
-        if self.done.is_multiple_of(self.calls) { comm.run(&self.barrier).map_err(contract::failure) } else { Ok(()) }
+        (self.run)(&mut *self.inner, comm)
     }
     fn refill(&mut self) {
         self.inner.refill();
     }
     fn check(&mut self, _comm: &mut dyn Communicator, _calls: u64) -> Result<WrongReport, Failure> {
-        Ok(WrongReport::default())
+        (self.check)()
     }
     fn work(&self) -> Work {
         self.inner.work()
@@ -256,7 +229,14 @@ fn prepare_looped(work: &mut RankWork, case: &Case, variant: usize, calls: u32) 
     work.prepare(case, true).unwrap();
     let barrier = work.barrier.clone();
     let current = work.current.take().unwrap();
-    let prepared = Box::new(Looped { inner: current.prepared, variant, barrier, calls, done: 0 });
+    let mut done = 0_u32;
+    // After so many calls ranks meet: an operation ends when all are done.
+    let run = move |inner: &mut dyn Prepared, comm: &mut dyn Communicator| {
+        inner.limit(variant, 0);
+        done += 1;
+        if done.is_multiple_of(calls) { comm.run(&barrier).map_err(contract::failure) } else { Ok(()) }
+    };
+    let prepared = Box::new(Replaced { inner: current.prepared, run, check: || Ok(WrongReport::default()) });
     // It waits for nobody before its last call: a refill before that would disturb a peer that is not done.
     work.current = Some(Current { prepared, max_calls: u64::MAX, ..current });
 }
@@ -341,38 +321,6 @@ fn a_bare_loop_as_the_operation_reaches_its_limit() {
     }
 }
 
-/// A case whose comparisons fail, or are counted.
-struct Compared {
-    inner: Box<dyn Prepared>,
-    fails: bool,
-    comparisons: Arc<std::sync::atomic::AtomicU32>,
-}
-
-impl Prepared for Compared {
-    fn run(&mut self, comm: &mut dyn Communicator) -> Result<(), Failure> {
-        self.inner.run(comm)
-    }
-    fn refill(&mut self) {
-        self.inner.refill();
-    }
-    fn check(&mut self, _comm: &mut dyn Communicator, _calls: u64) -> Result<WrongReport, Failure> {
-        self.comparisons.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        if self.fails { Err(Failure::new("it cannot be compared")) } else { Ok(WrongReport::default()) }
-    }
-    fn work(&self) -> Work {
-        self.inner.work()
-    }
-    fn path(&self, _comm: &dyn Communicator) -> String {
-        String::new()
-    }
-    fn limits(&self) -> Vec<String> {
-        self.inner.limits()
-    }
-    fn limit(&mut self, variant: usize, round: u32) -> Option<u64> {
-        self.inner.limit(variant, round)
-    }
-}
-
 /// What two ranks answer to a probe, and how often each compared results in it.
 fn probed(probe: Probe, fails: bool) -> Vec<(Reply, u32)> {
     let case = case(&[("op", "all_reduce"), ("bytes", "64KiB"), ("in-place", "true")]).unwrap();
@@ -380,7 +328,13 @@ fn probed(probe: Probe, fails: bool) -> Vec<(Reply, u32)> {
         work.prepare(&case, false).unwrap();
         let current = work.current.take().unwrap();
         let comparisons = Arc::new(std::sync::atomic::AtomicU32::new(0));
-        let prepared = Box::new(Compared { inner: current.prepared, fails, comparisons: comparisons.clone() });
+        let counted = comparisons.clone();
+        let check = move || {
+            counted.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            if fails { Err(Failure::new("it cannot be compared")) } else { Ok(WrongReport::default()) }
+        };
+        let run = |inner: &mut dyn Prepared, comm: &mut dyn Communicator| inner.run(comm);
+        let prepared = Box::new(Replaced { inner: current.prepared, run, check });
         work.current = Some(Current { prepared, max_calls: 2, ..current });
         let reply = work.obey(&Command::Probe(probe));
         (reply, comparisons.load(std::sync::atomic::Ordering::Relaxed))

@@ -1,10 +1,11 @@
 //! Instruction sets, found at run time: the same generic loop, compiled for each.
 
+use device::swap_blocks;
 use terms::{Dtype, Reduce};
 
 use super::element::{Avg, Bf16, Element, F16, Max, Min, Operator, Prod, Sum};
 use super::stream;
-use super::{Exchange, Kernel, Manner};
+use super::{ExchangeKernel, Manner, PassKernel};
 
 /// What the loops are compiled for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +57,7 @@ const fn block<E: Element>() -> usize {
 /// known when compiled); `DOWN` goes through the blocks from the last to the first.
 ///
 /// # Safety
-/// As [`Kernel`].
+/// As [`PassKernel`].
 #[inline(always)]
 unsafe fn pass<E: Element, O: Operator<E::Wide>, const W: usize, const N: usize, const M: usize, const DOWN: bool>(
     sources: &[*const u8],
@@ -129,26 +130,6 @@ unsafe fn pass<E: Element, O: Operator<E::Wide>, const W: usize, const N: usize,
     }
 }
 
-/// # Safety
-/// As [`Exchange`].
-#[inline(always)]
-unsafe fn exchanged(a: *mut u8, b: *mut u8, len: usize) {
-    const BLOCK: usize = block::<u8>();
-    let blocks = len / BLOCK;
-    for i in 0..blocks {
-        // SAFETY: inside the ranges.
-        unsafe {
-            let (a, b) = (a.cast::<[u8; BLOCK]>().add(i), b.cast::<[u8; BLOCK]>().add(i));
-            let (x, y) = (a.read_unaligned(), b.read_unaligned());
-            a.write_unaligned(y);
-            b.write_unaligned(x);
-        }
-    }
-    let done = blocks * BLOCK;
-    // SAFETY: as above; the ranges do not overlap.
-    unsafe { std::ptr::swap_nonoverlapping(a.add(done), b.add(done), len - done) };
-}
-
 /// Whether the bits of the result are the same with a sign and without.
 const fn wraps(reduce: Reduce) -> bool {
     matches!(reduce, Reduce::Sum | Reduce::Prod)
@@ -208,18 +189,18 @@ macro_rules! instances {
             $(#[$attribute])*
             unsafe fn exchange_bytes(a: *mut u8, b: *mut u8, len: usize) {
                 // SAFETY: as above.
-                unsafe { exchanged(a, b, len) }
+                unsafe { swap_blocks::<{ block::<u8>() }>(a, b, len) }
             }
 
-            pub(super) fn copy() -> Kernel {
+            pub(super) fn copy() -> PassKernel {
                 copy_bytes
             }
 
-            pub(super) fn exchange() -> Exchange {
+            pub(super) fn exchange() -> ExchangeKernel {
                 exchange_bytes
             }
 
-            fn operator<E: Element, const W: usize>(reduce: Reduce) -> Kernel {
+            fn operator<E: Element, const W: usize>(reduce: Reduce) -> PassKernel {
                 match reduce {
                     Reduce::Sum => run::<E, Sum, W>,
                     Reduce::Prod => run::<E, Prod, W>,
@@ -230,7 +211,7 @@ macro_rules! instances {
             }
 
             /// What depends on the sign.
-            fn compare<E: Element, const W: usize>(reduce: Reduce) -> Kernel {
+            fn compare<E: Element, const W: usize>(reduce: Reduce) -> PassKernel {
                 match reduce {
                     Reduce::Min => run::<E, Min, W>,
                     Reduce::Max => run::<E, Max, W>,
@@ -238,7 +219,7 @@ macro_rules! instances {
                 }
             }
 
-            pub(super) fn kernel(dtype: Dtype, reduce: Reduce) -> Kernel {
+            pub(super) fn kernel(dtype: Dtype, reduce: Reduce) -> PassKernel {
                 match dtype {
                     Dtype::F32 => operator::<f32, { block::<f32>() }>(reduce),
                     Dtype::F64 => operator::<f64, { block::<f64>() }>(reduce),
@@ -269,7 +250,7 @@ instances!(avx2, stream::avx2, #[target_feature(enable = "avx2")]);
 instances!(portable, stream::portable,);
 
 /// The kernel that copies bytes from one source.
-pub(super) fn copy(isa: Isa) -> Kernel {
+pub(super) fn copy(isa: Isa) -> PassKernel {
     match isa {
         #[cfg(target_arch = "x86_64")]
         Isa::Avx512 => avx512::copy(),
@@ -280,7 +261,7 @@ pub(super) fn copy(isa: Isa) -> Kernel {
 }
 
 /// The kernel that exchanges the contents of two ranges.
-pub(super) fn exchange(isa: Isa) -> Exchange {
+pub(super) fn exchange(isa: Isa) -> ExchangeKernel {
     match isa {
         #[cfg(target_arch = "x86_64")]
         Isa::Avx512 => avx512::exchange(),
@@ -291,7 +272,7 @@ pub(super) fn exchange(isa: Isa) -> Exchange {
 }
 
 /// The kernels of an instruction set. The caller got the set from [`detect`] or [`Isa::all`].
-pub(super) fn table(isa: Isa) -> fn(Dtype, Reduce) -> Kernel {
+pub(super) fn table(isa: Isa) -> fn(Dtype, Reduce) -> PassKernel {
     match isa {
         #[cfg(target_arch = "x86_64")]
         Isa::Avx512 => avx512::kernel,

@@ -2,7 +2,7 @@
 
 use terms::Seconds;
 
-use super::{Confidence, Finding, FindingKind, Sources, largest, percent};
+use super::{Confidence, FindingKind, ProfileFinding, Sources, largest, percent};
 use crate::profile::disturbance::Disturbance;
 use crate::profile::pauses::{Pauses, Who, lowest_rate};
 use crate::profile::series::{Series, confidence_above};
@@ -15,7 +15,7 @@ const ALSO: f64 = 0.2;
 
 impl Sources<'_> {
     /// Ranks wait for a processor: one of them more than the others, or all of them.
-    pub(super) fn busy(&self) -> Option<Finding> {
+    pub(super) fn busy(&self) -> Option<ProfileFinding> {
         let waited: Option<Vec<&Series>> =
             self.analysis.steps.ranks.iter().map(|rank| rank.descheduled.as_ref()).collect();
         let waited = waited.filter(|ranks| !ranks.is_empty())?;
@@ -48,7 +48,7 @@ impl Sources<'_> {
             Some(busy) => (busy.lost_s_per_step, busy.share, 0.95),
             None => (cost.mean(), share, confidence_above(&cost.values, self.minimum_share * self.step_s())?),
         };
-        Some(Finding {
+        Some(ProfileFinding {
             kind: FindingKind::BusyMachine,
             what,
             saves_s_per_step: saves,
@@ -61,7 +61,7 @@ impl Sources<'_> {
     }
 
     /// Waits that no slow rank, no delays in turn and no pause explain.
-    pub(super) fn waits(&self) -> Option<Finding> {
+    pub(super) fn waits(&self) -> Option<ProfileFinding> {
         let analysis = self.analysis;
         if !(analysis.stragglers.is_empty() && analysis.busy.is_empty()) || analysis.rotating.is_some() {
             return None;
@@ -77,7 +77,7 @@ impl Sources<'_> {
             Some(_) => format!(" More steps tell whether a rank is slow: {}.", analysis.steps.more(&analysis.source)),
             None => String::new(),
         };
-        Some(Finding {
+        Some(ProfileFinding {
             what: format!(
                 "Ranks wait for each other for {} of the time, and no rank is known to cause it.{tell}",
                 percent(finding.share)
@@ -97,7 +97,7 @@ impl Sources<'_> {
     }
 
     /// Pauses that no verdict on ranks explains.
-    pub(super) fn pauses(&self) -> Option<Finding> {
+    pub(super) fn pauses(&self) -> Option<ProfileFinding> {
         let pauses = self.analysis.pauses.as_ref()?;
         let is_named = |rank: u32| self.analysis.stragglers.iter().any(|one| one.rank == rank && !one.persistent);
         let in_turn = self.analysis.rotating.as_ref().is_some_and(|rotating| rotating.share >= 0.5 * pauses.share);
@@ -114,7 +114,7 @@ impl Sources<'_> {
         if pauses.who != Who::Busy && self.may_be_others(pauses) {
             what += " Other programs disturbed the machine meanwhile, and may be the cause.";
         }
-        Some(Finding {
+        Some(ProfileFinding {
             kind: FindingKind::Pauses,
             what,
             saves_s_per_step: pauses.lost_s_per_step,

@@ -2,7 +2,7 @@
 
 use terms::{Bytes, Seconds};
 
-use super::{Confidence, Finding, FindingKind, Sources, largest, percent};
+use super::{Confidence, FindingKind, ProfileFinding, Sources, largest, percent};
 use crate::profile::collectives::{Communicator, OperationTotals};
 use crate::profile::lanes::is_point_to_point;
 use crate::profile::slow_exchange::SlowExchange;
@@ -30,7 +30,7 @@ enum Traffic {
 }
 
 impl Sources<'_> {
-    pub(super) fn exposed(&self) -> Option<Finding> {
+    pub(super) fn exposed(&self) -> Option<ProfileFinding> {
         let cost = self.transfer;
         let most =
             self.analysis.overlap.ranks.iter().max_by(|a, b| a.exposed_s.mean().total_cmp(&b.exposed_s.mean()))?;
@@ -59,7 +59,7 @@ impl Sources<'_> {
             ),
             (None, _) => format!("Moving bytes that nothing overlaps takes {share} of the time.{overlapped}{if_none}"),
         };
-        Some(Finding { what, without, advice: self.traffic_advice(&traffic), ..finding })
+        Some(ProfileFinding { what, without, advice: self.traffic_advice(&traffic), ..finding })
     }
 
     /// The operation that costs most, and what kind of communication it is.
@@ -146,7 +146,7 @@ impl Sources<'_> {
     }
 
     /// Merging k messages saves at most `(k - 1)` times the shortest: the cost of a call.
-    pub(super) fn small_messages(&self, of: &Communicator) -> Option<Finding> {
+    pub(super) fn small_messages(&self, of: &Communicator) -> Option<ProfileFinding> {
         let small = || of.sizes.iter().filter(|size| size.bytes.is_some_and(|bytes| bytes <= SMALL_MESSAGE));
         let calls: f64 = small().map(|size| size.calls_per_step).sum();
         let least = small().map(|size| size.least_s).fold(f64::INFINITY, f64::min);
@@ -156,7 +156,7 @@ impl Sources<'_> {
         let saves = (calls - 1.0) * least;
         let evidence = self.evidence(None, None, &of.group);
         let share = self.share(saves);
-        (share > self.minimum_share).then(|| Finding {
+        (share > self.minimum_share).then(|| ProfileFinding {
             kind: FindingKind::SmallMessages,
             what: format!(
                 "Communicator {} has {calls:.0} collectives of at most 64 KiB per step. One larger one would save up to {} \
@@ -177,10 +177,10 @@ impl Sources<'_> {
     }
 
     /// A communicator that moves its bytes slower than the others, where a step would be shorter without that.
-    pub(super) fn slow_exchange(&self, slow: &SlowExchange) -> Option<Finding> {
+    pub(super) fn slow_exchange(&self, slow: &SlowExchange) -> Option<ProfileFinding> {
         let without = without::slow_exchange(self.replayer?, slow).filter(|of| of.share > self.minimum_share)?;
         let ranks: Vec<String> = slow.ranks.iter().map(|rank| rank.to_string()).collect();
-        Some(Finding {
+        Some(ProfileFinding {
             kind: FindingKind::SlowExchange,
             what: format!(
                 "Communicator {} (ranks {}) is slower than the others: its {} takes {} of a step to move the bytes for which the \

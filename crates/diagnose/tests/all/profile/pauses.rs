@@ -1,7 +1,7 @@
 //! Steps that take much longer than the others: kept apart from slow ranks, and no bound below what they cost.
 
 use super::simulation::{Fault, Scenario, Target};
-use diagnose::profile::{Analysis, Disturbance, Finding, FindingKind, Phase, Settings, Who, analyse};
+use diagnose::profile::{Analysis, Disturbance, FindingKind, Phase, ProfileFinding, Settings, Who, analyse};
 use record::Caveat;
 
 use super::{analysed, close, delay, planted};
@@ -48,7 +48,7 @@ fn what_a_neighbour_may_have_done_is_not_blamed_on_checkpoints() {
     let finding = |steps, disturbance| {
         let scenario = Scenario { steps, ..quiet(vec![checkpoint(Target::Rank(0))]) };
         let analysis = analyse(&scenario.timeline(1), &Settings { disturbance, ..Settings::default() });
-        let pauses = |finding: &Finding| finding.kind == FindingKind::Pauses;
+        let pauses = |finding: &ProfileFinding| finding.kind == FindingKind::Pauses;
         analysis.findings.into_iter().find(pauses).unwrap()
     };
     let quiet = Some(Disturbance { caveats: Vec::new(), ..neighbour().unwrap() });
@@ -74,7 +74,7 @@ fn findings_of_a_disturbed_machine_are_less_certain() {
     let analysis = analyse(&slow.timeline(1), &Settings { disturbance: neighbour(), ..Settings::default() });
     let calm = analysed(&slow);
     let words = |analysis: &Analysis| -> Vec<&str> {
-        let of = |finding: &Finding| (finding.kind == FindingKind::Straggler).then_some(finding.confidence.word);
+        let of = |finding: &ProfileFinding| (finding.kind == FindingKind::Straggler).then_some(finding.confidence.word);
         analysis.findings.iter().filter_map(of).collect()
     };
     assert_eq!((words(&calm), words(&analysis)), (vec!["high"], vec!["medium"]));

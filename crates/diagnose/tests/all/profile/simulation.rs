@@ -4,7 +4,7 @@
 //! A step is input, forward, backward, an `all_reduce` that all ranks wait in, optimizer and host time. Each phase of each
 //! rank has noise of its own.
 
-use stats::samples::{Marginal, Series, Situation};
+use stats::samples::{Marginal, Situation, StationarySeries};
 use trace::timeline::{CollectiveCall, Kind, NameId, RankTimeline, Timeline};
 
 use diagnose::profile::{Analysis, Phase, Settings, analyse};
@@ -162,7 +162,7 @@ impl Scenario {
     pub(crate) fn noise(&self, rank: usize, phase: usize, seed: u64) -> Vec<f64> {
         let normals = |which: u64, phi: f64| {
             let law = Situation { phi, marginal: Marginal::Normal, noise: 1.0 };
-            let mut series = Series::new(law, ((seed * 4_096 + rank as u64) * 8 + phase as u64) * 4 + which);
+            let mut series = StationarySeries::new(law, ((seed * 4_096 + rank as u64) * 8 + phase as u64) * 4 + which);
             series.extend(self.steps + 1);
             series.samples.iter().map(|sample| sample - 1.0).collect::<Vec<f64>>()
         };

@@ -1,6 +1,6 @@
 //! Steps without a fault, by replay, against the same job simulated without it.
 
-use diagnose::profile::{Finding, FindingKind, Typical};
+use diagnose::profile::{FindingKind, ProfileFinding, Typical};
 
 use super::STEP_S;
 use super::counterfactual::{Fault, Job, Op, analysed, blocking, claim, overlapped, pairs};
@@ -59,7 +59,7 @@ fn without_one_of_two_slow_ranks_the_other_still_counts() {
     let faults = vec![Fault::Rank(1, FORWARD, 0.3, 1), Fault::Rank(3, FORWARD + 1, 0.1, 1)];
     let analysis = analysed(&quiet(blocking(), faults), 1);
     let of = |rank: u32| {
-        let is_of = |one: &&Finding| one.kind == FindingKind::Straggler && one.evidence.rank == Some(rank);
+        let is_of = |one: &&ProfileFinding| one.kind == FindingKind::Straggler && one.evidence.rank == Some(rank);
         let finding = analysis.findings.iter().find(is_of).unwrap();
         finding.without.unwrap().step_s
     };

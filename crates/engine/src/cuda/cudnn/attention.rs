@@ -9,15 +9,14 @@ use device::Slice;
 use terms::Dtype;
 
 use super::CudnnDevice;
-use super::graph::{ALIGNMENT, BF16, F16, Form, Tensor};
-use super::places::{Places, refused, scratch};
+use super::graph::{ALIGNMENT, BF16, F16, Tensor, TensorForm};
+use super::places::{TensorPlaces, refused, scratch};
 use super::plan::{Plan, Terms};
 use crate::Memory;
+use crate::cuda::error::Result;
 use crate::cuda::{DeviceContext, ProductError};
 use crate::op::{Attention, Dense};
 use graphs::{Builder, Built};
-
-type Result<T> = std::result::Result<T, ProductError>;
 
 /// Which way a plan goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +31,7 @@ pub enum CudnnPass {
 #[derive(Debug)]
 pub struct CudnnAttention {
     device: Arc<CudnnDevice>,
-    shape: Shape,
+    shape: AttentionShape,
     pass: CudnnPass,
     plan: Plan,
     tensors: Tensors,
@@ -41,7 +40,7 @@ pub struct CudnnAttention {
 
 /// The sizes of an operation, without its views.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Shape {
+struct AttentionShape {
     batch: usize,
     sequence: usize,
     heads: usize,
@@ -71,7 +70,7 @@ const WORKSPACE: usize = 1 << 20;
 /// Parts of the scratch memory begin at multiples of it.
 const APART: usize = 256;
 
-impl Shape {
+impl AttentionShape {
     fn of(op: &Attention, dtype: Dtype) -> Self {
         let Attention { batch, sequence, heads, kv_heads, head_width: width, causal, .. } = *op;
         Self { batch, sequence, heads, kv_heads, width, causal, dtype }
@@ -92,11 +91,11 @@ impl Shape {
     }
 
     /// A head's rows in qkv, or turned: features by rows.
-    fn part(&self, heads: usize, element: i32, is_turned: bool) -> Form {
+    fn part(&self, heads: usize, element: i32, is_turned: bool) -> TensorForm {
         let (row, sample) = (self.packed(), self.sequence * self.packed());
         let (sizes, strides) = ([self.sequence, self.width], [row, 1]);
         let [a, b] = if is_turned { [1, 0] } else { [0, 1] };
-        Form {
+        TensorForm {
             sizes: [self.batch, heads, sizes[a], sizes[b]],
             strides: [sample, self.width, strides[a], strides[b]],
             element,
@@ -104,27 +103,27 @@ impl Shape {
     }
 
     /// A head's rows in the output.
-    fn output(&self, element: i32) -> Form {
+    fn output(&self, element: i32) -> TensorForm {
         let row = self.heads * self.width;
         let sizes = [self.batch, self.heads, self.sequence, self.width];
-        Form { sizes, strides: [self.sequence * row, self.width, row, 1], element }
+        TensorForm { sizes, strides: [self.sequence * row, self.width, row, 1], element }
     }
 
     /// A number of each row, or one of each score.
-    fn scores(&self, columns: usize, element: i32) -> Form {
+    fn scores(&self, columns: usize, element: i32) -> TensorForm {
         let sizes = [self.batch, self.heads, self.sequence, columns];
         let of_head = self.sequence * columns;
-        Form { sizes, strides: [self.heads * of_head, of_head, columns, 1], element }
+        TensorForm { sizes, strides: [self.heads * of_head, of_head, columns, 1], element }
     }
 
-    fn all_scores(&self, element: i32) -> Form {
+    fn all_scores(&self, element: i32) -> TensorForm {
         self.scores(self.sequence, element)
     }
 
     /// All scores, with keys as rows in memory.
-    fn turned_scores(&self, element: i32) -> Form {
-        let Form { sizes, strides: [sample, head, row, column], .. } = self.all_scores(element);
-        Form { sizes, strides: [sample, head, column, row], element }
+    fn turned_scores(&self, element: i32) -> TensorForm {
+        let TensorForm { sizes, strides: [sample, head, row, column], .. } = self.all_scores(element);
+        TensorForm { sizes, strides: [sample, head, column, row], element }
     }
 
     fn scale(&self) -> f32 {
@@ -150,7 +149,7 @@ impl CudnnAttention {
     /// What the library says: it has no engine for some sizes. Unsupported for other types, and backward for fewer heads of keys than of
     /// queries.
     pub fn plan(device: &Arc<CudnnDevice>, op: &Attention, dtype: Dtype, pass: CudnnPass) -> Result<Self> {
-        let shape = Shape::of(op, dtype);
+        let shape = AttentionShape::of(op, dtype);
         let terms = Terms { is_deterministic: false, is_exact: false, workspace: shape.workspace() };
         let plan = |built: Built| {
             let Built { graph, tensors, is_single } = built;
@@ -173,7 +172,7 @@ impl CudnnAttention {
             Dense::AttentionBackward { forward, .. } => (forward, CudnnPass::Backward),
             Dense::MatMul(_) => return false,
         };
-        (Shape::of(forward, memory.dtype(forward.qkv)), pass) == (self.shape, self.pass)
+        (AttentionShape::of(forward, memory.dtype(forward.qkv)), pass) == (self.shape, self.pass)
     }
 
     /// Bytes of scratch memory that any run of an operation takes at most; 0 of others.
@@ -183,7 +182,7 @@ impl CudnnAttention {
             Dense::AttentionBackward { forward, .. } => (forward, true),
             Dense::MatMul(_) => return 0,
         };
-        let shape = Shape::of(forward, Dtype::Bf16);
+        let shape = AttentionShape::of(forward, Dtype::Bf16);
         shape.workspace() + if own { shape.scratch().iter().sum() } else { 0 }
     }
 
@@ -216,11 +215,11 @@ impl CudnnAttention {
             }
             Dense::MatMul(_) => return refused("a product is not attention".to_owned()),
         };
-        let found = Shape::of(forward, context.memory.dtype(forward.qkv));
+        let found = AttentionShape::of(forward, context.memory.dtype(forward.qkv));
         if (found, pass) != (self.shape, self.pass) {
             return refused(format!("{pass:?} of {found:?} was not planned"));
         }
-        let mut places = Places::new(context);
+        let mut places = TensorPlaces::new(context);
         self.places(forward, gradients, &mut places)?;
         let [delta, sums] = self.shape.scratch();
         let mut from = 0;
@@ -240,8 +239,8 @@ impl CudnnAttention {
     }
 
     /// The views' places.
-    fn places(&self, op: &Attention, gradients: Option<[crate::View; 2]>, places: &mut Places<'_>) -> Result<()> {
-        let Shape { batch, sequence, heads, kv_heads, width, dtype, .. } = self.shape;
+    fn places(&self, op: &Attention, gradients: Option<[crate::View; 2]>, places: &mut TensorPlaces<'_>) -> Result<()> {
+        let AttentionShape { batch, sequence, heads, kv_heads, width, dtype, .. } = self.shape;
         let (rows, bytes) = (batch * sequence, dtype.bytes() as usize);
         let (packed, output) = (rows * self.shape.packed(), rows * heads * width);
         let d_qkv = gradients.map(|[_, d_qkv]| d_qkv);
@@ -265,7 +264,7 @@ impl CudnnAttention {
     }
 }
 
-fn add(places: &mut Places<'_>, tensor: Option<Tensor>, slice: &Slice, bytes: usize) -> Result<()> {
+fn add(places: &mut TensorPlaces<'_>, tensor: Option<Tensor>, slice: &Slice, bytes: usize) -> Result<()> {
     match tensor {
         Some(tensor) => places.add(tensor, slice, bytes, ALIGNMENT),
         None => refused("a tensor that was not planned".to_owned()),

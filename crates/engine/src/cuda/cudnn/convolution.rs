@@ -10,27 +10,26 @@ use model::Conv2d;
 use terms::Dtype;
 
 use super::CudnnDevice;
-use super::graph::{ALIGNMENT, BF16, F16, F32, F64, Form, Graph, Place, Tensor, Way};
-use super::places::{Places, refused, scratch};
+use super::graph::{ALIGNMENT, BF16, ConvolutionWay, F16, F32, F64, Graph, Place, Tensor, TensorForm};
+use super::places::{TensorPlaces, refused, scratch};
 use super::plan::{Plan, Terms};
 use crate::View;
+use crate::cuda::error::Result;
 use crate::cuda::{DeviceContext, ProductError};
 use crate::memory::Memory;
 use crate::op::Spatial;
-
-type Result<T> = std::result::Result<T, ProductError>;
 
 /// Convolutions of a program.
 #[derive(Debug)]
 pub struct CudnnConvolutions {
     device: Arc<CudnnDevice>,
-    planned: HashMap<Key, Planned>,
+    planned: HashMap<ConvolutionKey, Planned>,
 }
 
 /// What a plan is made for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Key {
-    way: Way,
+struct ConvolutionKey {
+    way: ConvolutionWay,
     shape: Conv2d,
     batch: usize,
     dtype: Dtype,
@@ -48,7 +47,7 @@ struct Planned {
 
 /// An operation: input, weight and output, or their gradients.
 struct Of<'a> {
-    way: Way,
+    way: ConvolutionWay,
     shape: &'a Conv2d,
     batch: usize,
     views: [View; 3],
@@ -65,13 +64,13 @@ impl<'a> Of<'a> {
     fn new(op: &'a Spatial) -> Result<Self> {
         let (way, shape, batch, views, accumulate) = match op {
             Spatial::ConvForward { shape, batch, x, weight, y } => {
-                (Way::Forward, shape, *batch, [*x, *weight, *y], false)
+                (ConvolutionWay::Forward, shape, *batch, [*x, *weight, *y], false)
             }
             Spatial::ConvBackwardInput { shape, batch, dy, weight, dx, accumulate } => {
-                (Way::Input, shape, *batch, [*dx, *weight, *dy], *accumulate)
+                (ConvolutionWay::Input, shape, *batch, [*dx, *weight, *dy], *accumulate)
             }
             Spatial::ConvBackwardWeight { shape, batch, x, dy, d_weight, accumulate } => {
-                (Way::Weight, shape, *batch, [*x, *d_weight, *dy], *accumulate)
+                (ConvolutionWay::Weight, shape, *batch, [*x, *d_weight, *dy], *accumulate)
             }
             other => return refused(format!("{other:?} is not a convolution")),
         };
@@ -95,13 +94,13 @@ impl<'a> Of<'a> {
 
     /// Whether the library's result must be widened: it has no gradient of a weight that is wider than its images.
     fn is_widened(&self, dtype: Dtype) -> bool {
-        self.way == Way::Weight && dtype.bytes() < 4
+        self.way == ConvolutionWay::Weight && dtype.bytes() < 4
     }
 
     /// Bytes of the weight's gradient as the library gives it, and of the same in f32 before it is added.
     fn own(&self, bytes: usize) -> [usize; 2] {
         let count = self.counts()[1];
-        let is_widened = self.way == Way::Weight && bytes < 4;
+        let is_widened = self.way == ConvolutionWay::Weight && bytes < 4;
         [if is_widened { count * bytes } else { 0 }, if is_widened && self.accumulate { count * 4 } else { 0 }]
             .map(|bytes| bytes.next_multiple_of(APART))
     }
@@ -113,7 +112,7 @@ impl<'a> Of<'a> {
         WORKSPACE + if bytes < 4 { images / 2 } else { images }
     }
 
-    fn key(&self, memory: &Memory) -> Key {
+    fn key(&self, memory: &Memory) -> ConvolutionKey {
         let dtype = self.dtype(memory);
         let aligned = |view: &View| {
             let address = memory.slice(*view).address();
@@ -124,11 +123,11 @@ impl<'a> Of<'a> {
             alignments[1] = ALIGNMENT;
         }
         let adds = self.accumulate && !self.is_widened(dtype);
-        Key { way: self.way, shape: self.shape.clone(), batch: self.batch, dtype, adds, alignments }
+        ConvolutionKey { way: self.way, shape: self.shape.clone(), batch: self.batch, dtype, adds, alignments }
     }
 }
 
-impl Key {
+impl ConvolutionKey {
     /// The type of elements, and that of sums.
     fn types(&self) -> Result<(c_int, c_int)> {
         match self.dtype {
@@ -141,13 +140,13 @@ impl Key {
     }
 
     /// Sizes as the library has them: channels before rows and columns, wherever they lie.
-    fn forms(&self, element: c_int) -> [Form; 3] {
+    fn forms(&self, element: c_int) -> [TensorForm; 3] {
         let Conv2d { inputs, outputs, kernel, height, width, .. } = self.shape;
         let (rows, columns) = self.shape.output();
         [[self.batch, inputs, height, width], [outputs, inputs, kernel, kernel], [self.batch, outputs, rows, columns]]
             .map(|sizes| {
                 let [_, channels, rows, columns] = sizes;
-                Form { sizes, strides: [rows * columns * channels, 1, columns * channels, channels], element }
+                TensorForm { sizes, strides: [rows * columns * channels, 1, columns * channels, channels], element }
             })
     }
 
@@ -172,9 +171,9 @@ impl Key {
     fn text(&self) -> String {
         let Conv2d { inputs, outputs, kernel, stride, height, width, .. } = self.shape;
         let what = match self.way {
-            Way::Forward => "a convolution",
-            Way::Input => "a convolution's gradient of its input",
-            Way::Weight => "a convolution's gradient of its weight",
+            ConvolutionWay::Forward => "a convolution",
+            ConvolutionWay::Input => "a convolution's gradient of its input",
+            ConvolutionWay::Weight => "a convolution's gradient of its weight",
         };
         format!(
             "{what}, {kernel} x {kernel} by {stride}, of {} images of {height} x {width} from {inputs} to {outputs} channels in {}",
@@ -232,7 +231,7 @@ impl CudnnConvolutions {
             }),
             false => None,
         };
-        let mut places = Places::new(context);
+        let mut places = TensorPlaces::new(context);
         for (place, view) in of.views.into_iter().enumerate() {
             let slice = match &narrow {
                 Some(narrow) if place == 1 => narrow.gradient.clone(),

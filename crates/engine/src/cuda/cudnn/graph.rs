@@ -9,10 +9,8 @@ use std::fmt;
 use std::ptr;
 use std::sync::Arc;
 
-use super::{Cudnn, CudnnDevice, For, Handle, since};
-use crate::cuda::ProductError;
-
-type Result<T> = std::result::Result<T, ProductError>;
+use super::{Cudnn, CudnnDevice, CudnnHandle, For, since};
+use crate::cuda::error::Result;
 
 /// Types of attributes (cudnnBackendAttributeType_t).
 pub(super) const HANDLE: c_int = 0;
@@ -43,7 +41,7 @@ pub(super) const ALIGNMENT: usize = 16;
 /// One of the library's descriptors, destroyed once.
 pub(super) struct Descriptor {
     library: Arc<Cudnn>,
-    handle: Handle,
+    handle: CudnnHandle,
 }
 
 // SAFETY: plain memory of the library, which any one thread at a time may use.
@@ -63,7 +61,7 @@ impl Descriptor {
         Self::new(&self.library, kind)
     }
 
-    pub(super) fn handle(&self) -> Handle {
+    pub(super) fn handle(&self) -> CudnnHandle {
         self.handle
     }
 
@@ -111,7 +109,7 @@ impl fmt::Debug for Descriptor {
 
 /// Sizes and distances of four dimensions, and the type of elements.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Form {
+pub(super) struct TensorForm {
     pub(super) sizes: [usize; 4],
     pub(super) strides: [usize; 4],
     pub(super) element: c_int,
@@ -174,7 +172,7 @@ pub(super) struct Graph {
 
 /// Which of a convolution's three tensors is computed of the other two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Way {
+pub(super) enum ConvolutionWay {
     /// The output.
     Forward,
     /// The gradient of the input.
@@ -188,12 +186,12 @@ impl Graph {
         Self { library: library.clone(), tensors: Vec::new(), operations: Vec::new(), modes: Vec::new() }
     }
 
-    pub(super) fn tensor(&mut self, form: Form, place: Place) -> Result<Tensor> {
+    pub(super) fn tensor(&mut self, form: TensorForm, place: Place) -> Result<Tensor> {
         self.aligned_tensor(form, place, ALIGNMENT)
     }
 
     /// A tensor whose address is a multiple of this.
-    pub(super) fn aligned_tensor(&mut self, form: Form, place: Place, alignment: usize) -> Result<Tensor> {
+    pub(super) fn aligned_tensor(&mut self, form: TensorForm, place: Place, alignment: usize) -> Result<Tensor> {
         let tensor = Descriptor::new(&self.library, 17)?;
         let id = Tensor(self.tensors.len()).id();
         tensor.set(901, DATA_TYPE, &[form.element])?;
@@ -212,7 +210,7 @@ impl Graph {
 
     /// A number that a run gives.
     pub(super) fn number(&mut self) -> Result<Tensor> {
-        self.tensor(Form { sizes: [1; 4], strides: [1; 4], element: F32 }, Place::Host)
+        self.tensor(TensorForm { sizes: [1; 4], strides: [1; 4], element: F32 }, Place::Host)
     }
 
     /// `y` of x, and of further tensors as the mode has them.
@@ -265,7 +263,7 @@ impl Graph {
     /// type.
     pub(super) fn convolution(
         &mut self,
-        way: Way,
+        way: ConvolutionWay,
         (stride, padding): (usize, usize),
         [x, weight, y]: [Tensor; 3],
         (sums, adds): (c_int, bool),
@@ -279,9 +277,9 @@ impl Graph {
         }
         // The kind of operation, and its first attribute.
         let (kind, first) = match way {
-            Way::Forward => (10, 700),
-            Way::Input => (12, 706),
-            Way::Weight => (11, 712),
+            ConvolutionWay::Forward => (10, 700),
+            ConvolutionWay::Input => (12, 706),
+            ConvolutionWay::Weight => (11, 712),
         };
         let what = what.finish()?;
         let operation = Descriptor::new(&self.library, kind)?;
@@ -330,7 +328,7 @@ impl Graph {
     /// All operations so far, as the library wants them: for a device, or inside of an operation.
     pub(super) fn whole(&self, device: Option<&CudnnDevice>) -> Result<Descriptor> {
         let whole = Descriptor::new(&self.library, 15)?;
-        let operations: Vec<Handle> = self.operations.iter().map(Descriptor::handle).collect();
+        let operations: Vec<CudnnHandle> = self.operations.iter().map(Descriptor::handle).collect();
         whole.set(801, DESCRIPTOR, &operations)?;
         device.map_or(Ok(()), |device| device.aim(For::Graph, &whole))?;
         whole.finish()

@@ -6,12 +6,11 @@ use device::Slice;
 use terms::Dtype;
 
 use super::graph::Tensor;
+use crate::cuda::error::Result;
 use crate::cuda::{DeviceContext, ProductError};
 
-type Result<T> = std::result::Result<T, ProductError>;
-
 /// See the module's documentation.
-pub(super) struct Places<'a> {
+pub(super) struct TensorPlaces<'a> {
     pub(super) context: &'a DeviceContext<'a>,
     pub(super) found: Vec<(Tensor, *const c_void)>,
 }
@@ -28,7 +27,7 @@ pub(super) fn scratch(context: &DeviceContext<'_>, from: usize, bytes: usize) ->
     }
 }
 
-impl<'a> Places<'a> {
+impl<'a> TensorPlaces<'a> {
     pub(super) fn new(context: &'a DeviceContext<'a>) -> Self {
         Self { context, found: Vec::new() }
     }

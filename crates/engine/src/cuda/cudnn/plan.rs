@@ -8,8 +8,7 @@ use std::ffi::{c_int, c_void};
 use super::graph::{DESCRIPTOR, Descriptor, Graph, NUMBER, Tensor};
 use super::{CudnnDevice, For};
 use crate::cuda::ProductError;
-
-type Result<T> = std::result::Result<T, ProductError>;
+use crate::cuda::error::Result;
 
 /// Types of attributes (cudnnBackendAttributeType_t).
 const ADDRESS: c_int = 6;

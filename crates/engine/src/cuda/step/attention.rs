@@ -86,7 +86,7 @@ pub(super) fn compare(
     if gpu.is_emulated() {
         return Ok(Err("times of a stand-in say nothing".to_owned()));
     }
-    let case = Case::new(gpu, op, dtype)?;
+    let case = AttentionCase::new(gpu, op, dtype)?;
     let context = case.context();
     let planned = match ByCudnn::plan(&case.program, &case.memory, device) {
         Ok(planned) => planned,
@@ -128,7 +128,7 @@ pub(super) fn compare(
 }
 
 /// One attention in memory of its own.
-struct Case {
+struct AttentionCase {
     program: Program,
     memory: Memory,
     passes: [Dense; 2],
@@ -136,7 +136,7 @@ struct Case {
     step: device::Slice,
 }
 
-impl Case {
+impl AttentionCase {
     fn new(gpu: &Arc<Gpu>, op: &Attention, dtype: Dtype) -> Result<Self, Error> {
         let Attention { batch, sequence, heads, kv_heads, head_width, .. } = *op;
         let rows = batch * sequence;

@@ -31,7 +31,7 @@ pub(super) struct OnGpu {
     gpu: Arc<Gpu>,
     stream: Arc<Stream>,
     queue: Queue,
-    work: Work,
+    work: LoadedWork,
     staging: Staging,
     sorted: Sorted,
     seed: u64,
@@ -44,7 +44,7 @@ pub(super) struct OnGpu {
 }
 
 /// What operations are given with.
-struct Work {
+struct LoadedWork {
     train: Arc<Train>,
     products: Arc<Products>,
     convolutions: Option<CudnnConvolutions>,
@@ -76,7 +76,7 @@ impl OnGpu {
         };
         let commands = lower::commands(program, &memory, train, products)?;
         lower::plan(program, &memory, products)?;
-        let work = Work {
+        let work = LoadedWork {
             train: train.clone(),
             products: products.clone(),
             convolutions,
@@ -143,7 +143,7 @@ fn copy_in(staging: &mut Staging, stream: &Stream, to: &Slice, fill: impl FnOnce
     to.copy_from(&from, Some(stream)).map_err(refused)
 }
 
-impl Work {
+impl LoadedWork {
     fn context<'a>(&'a self, sorted: Option<&'a Slice>) -> DeviceContext<'a> {
         let Self { memory, scratch, step, stream, .. } = self;
         DeviceContext { memory, scratch, step, sorted, stream: Some(stream) }

@@ -136,13 +136,13 @@ fn with_epilogue(
     if !is_narrow || product.accumulate || !product.n.is_multiple_of(8) {
         return Ok(None);
     }
-    let places = Places { c, bias: product.bias, auxiliary: Some(auxiliary), ..Places::of(product) };
+    let places = ProductPlaces { c, bias: product.bias, auxiliary: Some(auxiliary), ..ProductPlaces::of(product) };
     let what = || (2, What::Product { product: product.clone(), epilogue, c, auxiliary });
     Ok(takes(products, &Form { epilogue, ..plain }, &places, memory)?.then(what))
 }
 
 /// Where a product's matrices lie.
-struct Places {
+struct ProductPlaces {
     a: View,
     b: View,
     c: View,
@@ -150,7 +150,7 @@ struct Places {
     auxiliary: Option<View>,
 }
 
-impl Places {
+impl ProductPlaces {
     fn of(product: &MatMul) -> Self {
         Self { a: product.a, b: product.b, c: product.c, bias: product.bias, auxiliary: None }
     }
@@ -160,7 +160,7 @@ impl Places {
 fn algorithm(
     products: &Products,
     form: &Form,
-    places: &Places,
+    places: &ProductPlaces,
     memory: &Memory,
 ) -> std::result::Result<Algorithm, ProductError> {
     let [a, b, c] = [places.a, places.b, places.c].map(|view| memory.slice(view));
@@ -170,7 +170,7 @@ fn algorithm(
 }
 
 /// Whether the library has one: not every one has each epilogue for each GPU, either.
-fn takes(products: &Products, form: &Form, places: &Places, memory: &Memory) -> Result<bool, Error> {
+fn takes(products: &Products, form: &Form, places: &ProductPlaces, memory: &Memory) -> Result<bool, Error> {
     match algorithm(products, form, places, memory) {
         Ok(_) => Ok(true),
         Err(ProductError::Unsupported(_)) => Ok(false),
@@ -191,7 +191,7 @@ fn with_bias(
         return Ok(None);
     }
     let form = Form { epilogue: Epilogue::BiasGradient, ..plain };
-    let places = Places { bias: Some(bias), ..Places::of(product) };
+    let places = ProductPlaces { bias: Some(bias), ..ProductPlaces::of(product) };
     Ok(takes(products, &form, &places, memory)?.then(|| (2, What::WithBias { product: product.clone(), bias })))
 }
 
@@ -216,7 +216,7 @@ pub(super) fn updates(commands: &[Command]) -> Option<String> {
 pub(super) fn plan(program: &Program, memory: &Memory, products: &Products) -> Result<(), Error> {
     for (_, op) in program.operations(0..program.instructions.len()) {
         if let Op::Dense(Dense::MatMul(product)) = op {
-            let (form, places) = (form(product, memory)?, Places::of(product));
+            let (form, places) = (form(product, memory)?, ProductPlaces::of(product));
             algorithm(products, &form, &places, memory).map_err(refused)?;
         }
     }

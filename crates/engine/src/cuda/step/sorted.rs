@@ -13,11 +13,11 @@ use crate::op::{Op, Rows};
 use crate::{BufferId, Error, Program, View};
 
 /// Which tokens, the first entry of the table, and how many entries.
-type Key = (View, usize, usize);
+type SortedTokens = (View, usize, usize);
 
 /// See the module's documentation.
 pub(super) struct Sorted {
-    all: HashMap<Key, Slice>,
+    all: HashMap<SortedTokens, Slice>,
     /// What was written, of each buffer of tokens.
     tokens: HashMap<BufferId, Vec<i32>>,
     /// Buffers that were written since they were last sorted.
@@ -25,7 +25,7 @@ pub(super) struct Sorted {
 }
 
 /// The rows that an operation adds by their tokens.
-pub(super) fn key(op: &Op) -> Option<Key> {
+pub(super) fn key(op: &Op) -> Option<SortedTokens> {
     match op {
         Op::Rows(Rows::EmbeddingBackward { tokens, d_table, width, first, .. }) => {
             Some((*tokens, *first, d_table.len / (*width).max(1)))
@@ -34,8 +34,8 @@ pub(super) fn key(op: &Op) -> Option<Key> {
     }
 }
 
-fn keys(program: &Program) -> Vec<Key> {
-    let mut keys: Vec<Key> = Vec::new();
+fn keys(program: &Program) -> Vec<SortedTokens> {
+    let mut keys: Vec<SortedTokens> = Vec::new();
     for key in program.operations(0..program.instructions.len()).filter_map(|(_, op)| key(op)) {
         if !keys.contains(&key) {
             keys.push(key);

@@ -5,7 +5,7 @@ use device::cuda::Threads;
 use device::{Region, Slice};
 use terms::Dtype;
 
-use super::launch::{Call, DeviceContext, Kernels, Result, Typed, refused, state_of};
+use super::launch::{DeviceContext, Kernels, LaunchCall, Result, Typed, refused, state_of};
 use super::update::{NUMBERS, numbers};
 use crate::op::Update;
 use crate::{Memory, View};
@@ -100,7 +100,7 @@ pub(super) fn run(kernels: &Kernels, adam: &Adam, context: &DeviceContext<'_>) -
     let Adam { op, dtype, arrays, parts, count } = adam;
     let Update::AdamW { control, .. } = *op else { return refused(format!("{op:?} is not AdamW")) };
     numbers(kernels, op, control, context)?;
-    let mut call = Call::new(kernels, context);
+    let mut call = LaunchCall::new(kernels, context);
     for array in arrays {
         call = match array {
             Some(slice) => call.slice(slice, slice.len(), "tensors")?,

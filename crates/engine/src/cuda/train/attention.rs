@@ -12,7 +12,7 @@ use terms::Dtype;
 
 pub use parts::{PartLimits, QueryGradients};
 
-use super::launch::{Call, DeviceContext, Kernels, Lazy, Result, refused, state_of};
+use super::launch::{DeviceContext, Kernels, LaunchCall, Lazy, Result, refused, state_of};
 use crate::cuda::ProductError;
 use crate::op::{Attention, Dense};
 use crate::{Memory, View};
@@ -65,7 +65,7 @@ impl fmt::Display for AttentionKernel {
 
 /// What a kernel computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Pass {
+enum KernelPass {
     Forward,
     /// Gradients of queries.
     Queries,
@@ -79,7 +79,7 @@ enum Pass {
     Sum,
 }
 
-impl Pass {
+impl KernelPass {
     /// The kernel's name, before the kind of elements.
     fn stem(self) -> &'static str {
         match self {
@@ -94,11 +94,15 @@ impl Pass {
 }
 
 /// Kernels that are loaded together, with their text.
-const SETS: [(AttentionKernel, &str, &[Pass]); 4] = [
-    (AttentionKernel::TensorCores, ATTENTION, &[Pass::Forward]),
-    (AttentionKernel::TensorCores, ATTENTION, &[Pass::Queries]),
-    (AttentionKernel::TensorCores, ATTENTION_GRADIENT, &[Pass::Delta, Pass::Gradient, Pass::Sum]),
-    (AttentionKernel::Plain, ATTENTION_PLAIN, &[Pass::Forward, Pass::Queries, Pass::Keys, Pass::Delta]),
+const SETS: [(AttentionKernel, &str, &[KernelPass]); 4] = [
+    (AttentionKernel::TensorCores, ATTENTION, &[KernelPass::Forward]),
+    (AttentionKernel::TensorCores, ATTENTION, &[KernelPass::Queries]),
+    (AttentionKernel::TensorCores, ATTENTION_GRADIENT, &[KernelPass::Delta, KernelPass::Gradient, KernelPass::Sum]),
+    (
+        AttentionKernel::Plain,
+        ATTENTION_PLAIN,
+        &[KernelPass::Forward, KernelPass::Queries, KernelPass::Keys, KernelPass::Delta],
+    ),
 ];
 
 /// All kernels of attention, each text loaded when an operation first needs it: the driver takes seconds to compile one.
@@ -152,15 +156,21 @@ impl AttentionKernels {
         let element = (memory.dtype(op.qkv), op.head_width);
         let kind = self.choose(op, element.0)?;
         let is_apart = kind == AttentionKernel::TensorCores && self.limits.choose(op) == QueryGradients::Apart;
-        let passes: &[Pass] = match (is_backward, is_apart) {
-            (false, _) => &[Pass::Forward],
-            (true, false) => &[Pass::Delta],
-            (true, true) => &[Pass::Delta, Pass::Queries],
+        let passes: &[KernelPass] = match (is_backward, is_apart) {
+            (false, _) => &[KernelPass::Forward],
+            (true, false) => &[KernelPass::Delta],
+            (true, true) => &[KernelPass::Delta, KernelPass::Queries],
         };
         passes.iter().try_for_each(|pass| self.kernel(gpu, *pass, kind, element).map(|_| ()))
     }
 
-    fn kernel(&self, gpu: &Arc<Gpu>, pass: Pass, kind: AttentionKernel, element: (Dtype, usize)) -> Result<&Kernel> {
+    fn kernel(
+        &self,
+        gpu: &Arc<Gpu>,
+        pass: KernelPass,
+        kind: AttentionKernel,
+        element: (Dtype, usize),
+    ) -> Result<&Kernel> {
         let place = match kind {
             AttentionKernel::TensorCores => OF_TENSOR_CORES.iter().position(|known| *known == element),
             AttentionKernel::Plain => PLAIN.iter().position(|known| *known == element.0),
@@ -175,7 +185,7 @@ impl AttentionKernels {
         };
         let names = || passes.iter().map(|pass| format!("{}{suffix}", pass.stem())).collect();
         let loaded = held[place].get_with(gpu, text, names, |kernels| {
-            let gradient = passes.iter().position(|pass| *pass == Pass::Gradient);
+            let gradient = passes.iter().position(|pass| *pass == KernelPass::Gradient);
             let shared = SHARED.iter().find(|(width, _)| *width == element.1);
             match (gradient, shared) {
                 (Some(place), Some((_, bytes))) => Ok(gpu.share(&mut kernels[place], *bytes)?),
@@ -225,7 +235,7 @@ pub(super) fn run(
         Dense::MatMul(_) => return unsupported(format!("no kernel of this module runs {op:?}")),
     };
     let kind = attention.choose(forward, context.memory.dtype(forward.qkv))?;
-    let run = Run { kernels, attention, op: forward, kind, context };
+    let run = AttentionRun { kernels, attention, op: forward, kind, context };
     if kind == AttentionKernel::TensorCores {
         run.refuse_what_tensor_cores_lack(gradients)?;
     }
@@ -236,7 +246,7 @@ pub(super) fn run(
 }
 
 /// One operation.
-struct Run<'a> {
+struct AttentionRun<'a> {
     kernels: &'a Kernels,
     attention: &'a AttentionKernels,
     op: &'a Attention,
@@ -244,7 +254,7 @@ struct Run<'a> {
     context: &'a DeviceContext<'a>,
 }
 
-impl<'a> Run<'a> {
+impl<'a> AttentionRun<'a> {
     fn element(&self) -> Dtype {
         self.context.memory.dtype(self.op.qkv)
     }
@@ -272,27 +282,27 @@ impl<'a> Run<'a> {
 
     fn forward(&self) -> Result<()> {
         let (op, e, [packed, output]) = (self.op, self.element(), self.lengths());
-        let call = Call::new(self.kernels, self.context).view(op.output, e, output, "the output")?;
+        let call = LaunchCall::new(self.kernels, self.context).view(op.output, e, output, "the output")?;
         let call = call.view(op.log_sum, state_of(e), rows_of_heads(op), "the log of the sum")?;
         let call = self.sizes(call.view(op.qkv, e, packed, "qkv")?)?;
         // SAFETY: all have the lengths that follow from the sizes.
-        unsafe { self.launch(self.scale(call), Pass::Forward, op.heads) }
+        unsafe { self.launch(self.scale(call), KernelPass::Forward, op.heads) }
     }
 
     fn backward(&self, [d_output, d_qkv]: [View; 2]) -> Result<()> {
         let (op, e, [packed, output]) = (self.op, self.element(), self.lengths());
         let (state, rows) = (state_of(e), rows_of_heads(op));
         let delta = rows * state.bytes() as usize;
-        let call = Call::new(self.kernels, self.context).scratch(0, delta)?;
+        let call = LaunchCall::new(self.kernels, self.context).scratch(0, delta)?;
         let call = call.view(op.output, e, output, "the output")?.view(d_output, e, output, "d_output")?;
-        let sums = self.kernel(Pass::Delta)?;
+        let sums = self.kernel(KernelPass::Delta)?;
         // SAFETY: as above; a block has 16 rows.
         unsafe { self.sizes(call)?.launch(sums, Threads::Blocks(rows.div_ceil(16) as u64)) }?;
         if self.kind == AttentionKernel::TensorCores {
             return self.of_tensor_cores([d_output, d_qkv]);
         }
-        for (pass, heads) in [(Pass::Queries, op.heads), (Pass::Keys, op.kv_heads)] {
-            let call = Call::new(self.kernels, self.context).view(d_qkv, e, packed, "d_qkv")?;
+        for (pass, heads) in [(KernelPass::Queries, op.heads), (KernelPass::Keys, op.kv_heads)] {
+            let call = LaunchCall::new(self.kernels, self.context).view(d_qkv, e, packed, "d_qkv")?;
             let call = self.sizes(self.gradients(call, d_output)?)?;
             // SAFETY: as above; the two passes write apart, and the sums are there before them.
             unsafe { self.launch(self.scale(call), pass, heads) }?;
@@ -301,7 +311,7 @@ impl<'a> Run<'a> {
     }
 
     /// What all passes over gradients read, behind what they write.
-    fn gradients(&self, call: Call<'a>, d_output: View) -> Result<Call<'a>> {
+    fn gradients(&self, call: LaunchCall<'a>, d_output: View) -> Result<LaunchCall<'a>> {
         let (op, e, [packed, output]) = (self.op, self.element(), self.lengths());
         let (state, rows) = (state_of(e), rows_of_heads(op));
         let call = call.view(op.qkv, e, packed, "qkv")?.view(d_output, e, output, "d_output")?;
@@ -311,14 +321,14 @@ impl<'a> Run<'a> {
     /// The backward pass behind its first sums. Scratch memory has these, then parts.
     fn of_tensor_cores(&self, [d_output, d_qkv]: [View; 2]) -> Result<()> {
         let (op, e, packed) = (self.op, self.element(), self.lengths()[0]);
-        let call = || Call::new(self.kernels, self.context).view(d_qkv, e, packed, "d_qkv");
+        let call = || LaunchCall::new(self.kernels, self.context).view(d_qkv, e, packed, "d_qkv");
         let parts_at = delta_bytes(op, state_of(e).bytes() as usize);
         let joined = match self.attention.limits.choose(op) {
             QueryGradients::Parts(joined) => Some(joined),
             QueryGradients::Apart => {
                 let queries = self.sizes(self.gradients(call()?, d_output)?)?;
                 // SAFETY: as above.
-                unsafe { self.launch(queries, Pass::Queries, op.heads) }?;
+                unsafe { self.launch(queries, KernelPass::Queries, op.heads) }?;
                 None
             }
         };
@@ -332,27 +342,27 @@ impl<'a> Run<'a> {
             return unsupported(format!("no kernel has attention of {blocks} blocks of keys"));
         };
         // SAFETY: as above; the parts have the rows that they are to have, and without memory for them none are written.
-        unsafe { keys.launch(self.kernel(Pass::Gradient)?, Threads::Each(blocks)) }?;
+        unsafe { keys.launch(self.kernel(KernelPass::Gradient)?, Threads::Each(blocks)) }?;
         let Some(joined) = joined else { return Ok(()) };
         let sum = self.sizes(call()?.scratch(parts_at, parts::bytes(op, joined))?)?.half(joined)?;
         let fours = rows_of_heads(op) * op.head_width / 4;
         // SAFETY: as above; the parts are there before it.
-        unsafe { sum.launch(self.kernel(Pass::Sum)?, Threads::Elements(fours as u64)) }
+        unsafe { sum.launch(self.kernel(KernelPass::Sum)?, Threads::Elements(fours as u64)) }
     }
 
-    fn kernel(&self, pass: Pass) -> Result<&'a Kernel> {
+    fn kernel(&self, pass: KernelPass) -> Result<&'a Kernel> {
         self.attention.kernel(self.kernels.gpu(), pass, self.kind, (self.element(), self.op.head_width))
     }
 
     /// The sizes, as kernels of this kind take them.
-    fn sizes(&self, call: Call<'a>) -> Result<Call<'a>> {
+    fn sizes(&self, call: LaunchCall<'a>) -> Result<LaunchCall<'a>> {
         let op = self.op;
         let call = call.half(op.batch)?.half(op.sequence)?.half(op.heads)?.half(op.kv_heads)?;
         let call = if self.kind == AttentionKernel::Plain { call.half(op.head_width)? } else { call };
         Ok(call.flag(op.causal))
     }
 
-    fn scale(&self, call: Call<'a>) -> Call<'a> {
+    fn scale(&self, call: LaunchCall<'a>) -> LaunchCall<'a> {
         match self.kind {
             AttentionKernel::TensorCores => call,
             AttentionKernel::Plain => call.real(1.0 / (self.op.head_width as f64).sqrt()),
@@ -360,8 +370,8 @@ impl<'a> Run<'a> {
     }
 
     /// # Safety
-    /// As [`Call::launch`].
-    unsafe fn launch(&self, call: Call<'_>, pass: Pass, heads: usize) -> Result<()> {
+    /// As [`LaunchCall::launch`].
+    unsafe fn launch(&self, call: LaunchCall<'_>, pass: KernelPass, heads: usize) -> Result<()> {
         let blocks = self.op.batch * heads * self.op.sequence.div_ceil(ROWS[self.kind as usize]);
         if blocks > LONGEST {
             return unsupported(format!("no kernel has attention of {blocks} blocks of rows"));

@@ -4,7 +4,7 @@ use device::Slice;
 use device::cuda::Threads;
 use terms::Dtype;
 
-use super::launch::{Call, DeviceContext, Kernels, Result, Single, Typed, refused, rows_of, state_of};
+use super::launch::{DeviceContext, Kernels, LaunchCall, Result, Single, Typed, refused, rows_of, state_of};
 use crate::View;
 use crate::op::Rows;
 
@@ -21,14 +21,15 @@ pub(super) fn run(kernels: &Kernels, op: &Rows, context: &DeviceContext<'_>) -> 
                 Dtype::F16 => Typed::ToF16,
                 other => return refused(format!("no kernel converts to {other}")),
             };
-            let call = Call::new(kernels, context).view(y, dtype(y), x.len, "y")?.view(x, dtype(x), x.len, "x")?;
+            let call =
+                LaunchCall::new(kernels, context).view(y, dtype(y), x.len, "y")?.view(x, dtype(x), x.len, "x")?;
             // SAFETY: both have so many elements.
             unsafe { call.word(x.len).launch(kernels.typed(which, dtype(x))?, Threads::Elements(x.len as u64)) }
         }
         Rows::Add { a, b, y } => map(kernels, Typed::Add, &[("y", y), ("a", a), ("b", b)], context),
         Rows::AddBias { x, bias } => {
             let rows = rows_of(x, bias.len)?;
-            let call = Call::new(kernels, context).view(x, dtype(x), x.len, "x")?;
+            let call = LaunchCall::new(kernels, context).view(x, dtype(x), x.len, "x")?;
             let call = call.view(bias, dtype(x), bias.len, "the bias")?.word(rows).half(bias.len)?;
             // SAFETY: x has so many rows, each as long as the bias.
             unsafe { call.launch(kernels.typed(Typed::AddBias, dtype(x))?, Threads::Elements(x.len as u64)) }
@@ -46,7 +47,7 @@ pub(super) fn run(kernels: &Kernels, op: &Rows, context: &DeviceContext<'_>) -> 
         }
         Rows::SwiGluForward { x, y, width } => {
             let (e, rows) = (dtype(y), rows_of(y, width)?);
-            let call = Call::new(kernels, context).view(y, e, y.len, "y")?.view(x, e, 2 * y.len, "x")?;
+            let call = LaunchCall::new(kernels, context).view(y, e, y.len, "y")?.view(x, e, 2 * y.len, "x")?;
             // SAFETY: y has so many rows, and x twice the columns.
             unsafe {
                 call.word(rows).half(width)?.launch(kernels.typed(Typed::SwiGlu, e)?, Threads::Elements(y.len as u64))
@@ -54,7 +55,7 @@ pub(super) fn run(kernels: &Kernels, op: &Rows, context: &DeviceContext<'_>) -> 
         }
         Rows::SwiGluBackward { x, dy, dx, width } => {
             let (e, rows) = (dtype(dy), rows_of(dy, width)?);
-            let call = Call::new(kernels, context).view(dx, e, 2 * dy.len, "dx")?.view(x, e, 2 * dy.len, "x")?;
+            let call = LaunchCall::new(kernels, context).view(dx, e, 2 * dy.len, "dx")?.view(x, e, 2 * dy.len, "x")?;
             let call = call.view(dy, e, dy.len, "dy")?.word(rows).half(width)?;
             // SAFETY: as above.
             unsafe { call.launch(kernels.typed(Typed::SwiGluGradient, e)?, Threads::Elements(dy.len as u64)) }
@@ -64,7 +65,8 @@ pub(super) fn run(kernels: &Kernels, op: &Rows, context: &DeviceContext<'_>) -> 
             let (rows, turned, state) = (rows_of(qkv, columns)?, heads + kv_heads, state_of(e));
             let table = angles_of(kernels, op, context)?;
             let bytes = 2 * sequence * half * state.bytes() as usize;
-            let call = Call::new(kernels, context).view(qkv, e, qkv.len, "qkv")?.slice(&table, bytes, "angles")?;
+            let call =
+                LaunchCall::new(kernels, context).view(qkv, e, qkv.len, "qkv")?.slice(&table, bytes, "angles")?;
             let call = call.word(rows).half(sequence)?.half(turned)?.half(columns)?.half(half)?.flag(inverse);
             // SAFETY: qkv has so many rows, and the table an angle for each position and pair.
             unsafe { call.launch(kernels.typed(Typed::Rotary, e)?, Threads::Elements((rows * turned * half) as u64)) }
@@ -77,7 +79,7 @@ pub(super) fn run(kernels: &Kernels, op: &Rows, context: &DeviceContext<'_>) -> 
             // At rate 1 the scale makes zeros; the threshold's last number would not.
             let scale = if rate < 1.0 { 1.0 / (1.0 - rate) } else { 0.0 };
             let threshold = (rate * 4_294_967_296.0).round() as u32;
-            let call = Call::new(kernels, context).view(y, e, x.len, "y")?.view(x, e, x.len, "x")?.step(2)?;
+            let call = LaunchCall::new(kernels, context).view(y, e, x.len, "y")?.view(x, e, x.len, "x")?.step(2)?;
             let call = call.word(rows).half(columns)?.word(first_row as usize).half(node as usize)?;
             let counters = rows * columns.div_ceil(256) * 64;
             // SAFETY: both have so many rows.
@@ -96,7 +98,7 @@ fn fill(kernels: &Kernels, y: View, value: f64, context: &DeviceContext<'_>) -> 
         Dtype::I32 => kernels.single(Single::FillI32)?,
         dtype => kernels.typed(Typed::Fill, dtype)?,
     };
-    let call = Call::new(kernels, context).view(y, dtype, y.len, "y")?.real(value).word(y.len);
+    let call = LaunchCall::new(kernels, context).view(y, dtype, y.len, "y")?.real(value).word(y.len);
     // SAFETY: y has so many elements.
     unsafe { call.launch(kernel, Threads::Elements(y.len as u64)) }
 }
@@ -104,7 +106,7 @@ fn fill(kernels: &Kernels, y: View, value: f64, context: &DeviceContext<'_>) -> 
 /// Views of one type and length, the first of which is written.
 fn map(kernels: &Kernels, which: Typed, views: &[(&str, View)], context: &DeviceContext<'_>) -> Result<()> {
     let (dtype, count) = (context.memory.dtype(views[0].1), views[0].1.len);
-    let mut call = Call::new(kernels, context);
+    let mut call = LaunchCall::new(kernels, context);
     for (what, view) in views {
         call = call.view(*view, dtype, count, what)?;
     }

@@ -3,7 +3,7 @@
 use device::cuda::Threads;
 use terms::Dtype;
 
-use super::launch::{Call, DeviceContext, Kernels, Result, Typed, chunks, refused, rows_of, state_of};
+use super::launch::{DeviceContext, Kernels, LaunchCall, Result, Typed, chunks, refused, rows_of, state_of};
 use super::norm::column_sum;
 use crate::op::Rows;
 
@@ -43,7 +43,7 @@ pub(super) fn run(kernels: &Kernels, op: &Rows, context: &DeviceContext<'_>) -> 
             if sequence == 0 || positions.is_some_and(|positions| positions.len < sequence.min(rows) * width) {
                 return refused(format!("positions are not {sequence} rows of {width}"));
             }
-            let call = Call::new(kernels, context).view(y, e, rows * width, "y")?;
+            let call = LaunchCall::new(kernels, context).view(y, e, rows * width, "y")?;
             let call = call.view(tokens, Dtype::I32, rows, "tokens")?.view(table, e, table.len, "the table")?;
             let call = call.maybe(positions, e, positions.map_or(0, |view| view.len), "positions")?;
             let call = call.maybe(segments, e, segments.map_or(0, |view| view.len.max(width)), "segments")?;
@@ -61,7 +61,7 @@ pub(super) fn run(kernels: &Kernels, op: &Rows, context: &DeviceContext<'_>) -> 
                 let what = format!("sorted rows have {} bytes, and need {}", sorted.len(), 4 * (3 * rows + 1));
                 return refused(what);
             };
-            let call = Call::new(kernels, context).view(d_table, state, entries * width, "d_table")?;
+            let call = LaunchCall::new(kernels, context).view(d_table, state, entries * width, "d_table")?;
             let call = call.view(dy, e, rows * width, "dy")?.slice(&starts, 4 * (rows + 1), "sorted rows")?;
             let call = call.slice(&targets, 4 * rows, "sorted rows")?.slice(&of_rows, 4 * rows, "sorted rows")?;
             if tokens.len != rows {
@@ -76,7 +76,7 @@ pub(super) fn run(kernels: &Kernels, op: &Rows, context: &DeviceContext<'_>) -> 
                 if sequence == 0 || positions.len < sequence * width {
                     return refused(format!("d_positions are not {sequence} rows of {width}"));
                 }
-                let call = Call::new(kernels, context).view(positions, state, positions.len, "d_positions")?;
+                let call = LaunchCall::new(kernels, context).view(positions, state, positions.len, "d_positions")?;
                 let call = call.view(dy, e, rows * width, "dy")?.word(rows).half(width)?.half(sequence)?;
                 // SAFETY: both have so many rows.
                 unsafe {

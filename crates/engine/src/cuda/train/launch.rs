@@ -8,14 +8,13 @@ use device::{Region, Slice};
 use terms::Dtype;
 
 use crate::cuda::ProductError;
+pub(super) use crate::cuda::error::Result;
 use crate::{Memory, View};
 
 /// kernels/train.cu, compiled for sm_70 in ISA 7.8 (`cargo xtask ptx`).
 pub const TRAIN: &str = include_str!("../../../kernels/train.ptx");
 /// kernels/norm.cu, compiled for sm_70 in ISA 7.8 (`cargo xtask ptx`).
 pub const NORM: &str = include_str!("../../../kernels/norm.ptx");
-
-pub(super) type Result<T> = std::result::Result<T, ProductError>;
 
 /// Where the buffers of an operation lie on a device, and what it runs with. All of it is device memory, so that a recorded sequence of
 /// operations reads the numbers of the step in which it runs.
@@ -191,13 +190,13 @@ pub(super) fn chunks(rows: usize, columns: usize) -> usize {
 }
 
 /// The arguments of one launch.
-pub(super) struct Call<'a> {
+pub(super) struct LaunchCall<'a> {
     kernels: &'a Kernels,
     context: &'a DeviceContext<'a>,
     arguments: Vec<Argument>,
 }
 
-impl<'a> Call<'a> {
+impl<'a> LaunchCall<'a> {
     pub(super) fn new(kernels: &'a Kernels, context: &'a DeviceContext<'a>) -> Self {
         Self { kernels, context, arguments: Vec::new() }
     }

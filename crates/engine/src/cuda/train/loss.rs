@@ -3,7 +3,7 @@
 use device::cuda::Threads;
 use terms::Dtype;
 
-use super::launch::{Call, DeviceContext, Kernels, Result, Single, Typed, refused, state_of};
+use super::launch::{DeviceContext, Kernels, LaunchCall, Result, Single, Typed, refused, state_of};
 use crate::View;
 use crate::op::Rows;
 
@@ -17,7 +17,7 @@ pub(super) fn scratch(op: &Rows) -> usize {
 
 /// Runs cross-entropy.
 pub(super) fn run(kernels: &Kernels, op: &Rows, context: &DeviceContext<'_>) -> Result<()> {
-    let call = Call::new(kernels, context);
+    let call = LaunchCall::new(kernels, context);
     match *op {
         Rows::CrossEntropy { logits, targets, loss, control, classes, scale } => {
             let (e, rows) = (context.memory.dtype(logits), targets.len);
@@ -73,7 +73,7 @@ fn stride(logits: View, rows: usize, classes: usize) -> usize {
 
 /// Adds what rows left in the scratch memory to the loss, in their order.
 fn add(kernels: &Kernels, loss: View, rows: usize, scale: f64, context: &DeviceContext<'_>) -> Result<()> {
-    let call = Call::new(kernels, context).view(loss, Dtype::F64, 1, "the loss")?.scratch(0, 8 * rows)?;
+    let call = LaunchCall::new(kernels, context).view(loss, Dtype::F64, 1, "the loss")?.scratch(0, 8 * rows)?;
     // SAFETY: the scratch has a loss of each row.
     unsafe { call.word(rows).real(scale).launch(kernels.single(Single::AddSum)?, Threads::Blocks(1)) }
 }

@@ -5,7 +5,7 @@ use device::cuda::{Kernel, Threads};
 use terms::Dtype;
 
 use super::launch::{
-    Call, DeviceContext, Kernels, Result, Single, Typed, WholeRows, chunks, refused, rows_of, state_of,
+    DeviceContext, Kernels, LaunchCall, Result, Single, Typed, WholeRows, chunks, refused, rows_of, state_of,
 };
 use crate::View;
 use crate::op::{Norm, Rows};
@@ -88,7 +88,7 @@ pub(super) fn forward(
 ) -> Result<()> {
     let (e, [rows, columns]) = (context.memory.dtype(norm.x), [norm.rows, norm.columns]);
     let count = rows * columns;
-    let call = Call::new(kernels, context).view(y, e, count, "y")?;
+    let call = LaunchCall::new(kernels, context).view(y, e, count, "y")?;
     let call = call.view(norm.statistics, state_of(e), 2 * rows, "statistics")?;
     let call = call.maybe(residual.map(|views| views[1]), e, count, "the total")?.view(norm.x, e, count, "x")?;
     let call = call.maybe(residual.map(|views| views[0]), e, count, "the residual")?;
@@ -160,12 +160,12 @@ impl Backward<'_> {
         gradients: [Option<View>; 2],
         chunks: usize,
         context: &'a DeviceContext<'a>,
-    ) -> Result<Call<'a>> {
+    ) -> Result<LaunchCall<'a>> {
         let norm = self.norm;
         let (e, [rows, columns]) = (context.memory.dtype(norm.x), [norm.rows, norm.columns]);
         let (count, state) = (rows * columns, state_of(e));
         let bytes = chunks * columns * state.bytes() as usize;
-        let call = Call::new(kernels, context).scratch(0, bytes)?;
+        let call = LaunchCall::new(kernels, context).scratch(0, bytes)?;
         let call = if gradients[1].is_some() { call.scratch(bytes, bytes)? } else { call.word(0) };
         let call = call.view(norm.x, e, count, "x")?.view(self.dy, e, count, "dy")?;
         call.view(norm.statistics, state, 2 * rows, "statistics")
@@ -175,7 +175,7 @@ impl Backward<'_> {
         let norm = self.norm;
         let (e, [rows, columns]) = (context.memory.dtype(norm.x), [norm.rows, norm.columns]);
         let count = rows * columns;
-        let call = Call::new(kernels, context).view(self.dx, e, count, "dx")?.view(norm.x, e, count, "x")?;
+        let call = LaunchCall::new(kernels, context).view(self.dx, e, count, "dx")?.view(norm.x, e, count, "x")?;
         let call = call.view(self.dy, e, count, "dy")?.view(norm.statistics, state_of(e), 2 * rows, "statistics")?;
         let call = call.view(norm.gain, e, columns, "the gain")?.word(rows).half(columns)?;
         let call = call.flag(norm.bias.is_some()).flag(self.accumulate);
@@ -231,7 +231,7 @@ pub(super) fn column_sum(
     let (e, columns) = (context.memory.dtype(x), y.len);
     let (rows, state) = (rows_of(x, columns)?, state_of(e));
     let chunks = chunks(rows, columns);
-    let call = Call::new(kernels, context).scratch(0, chunks * columns * state.bytes() as usize)?;
+    let call = LaunchCall::new(kernels, context).scratch(0, chunks * columns * state.bytes() as usize)?;
     let call = call.view(x, e, x.len, "x")?.word(rows).half(columns)?.half(chunks)?;
     // SAFETY: as in `parameters`.
     unsafe {
@@ -257,7 +257,7 @@ fn add(
         (Dtype::F64, false) => (Single::AddPartialsF64, Threads::Elements(columns as u64)),
         (_, false) => (Single::AddPartialsF32, Threads::Elements(columns as u64)),
     };
-    let call = Call::new(kernels, context).view(y, state, columns, "a sum of columns")?;
+    let call = LaunchCall::new(kernels, context).view(y, state, columns, "a sum of columns")?;
     let call = call.scratch(from, chunks * columns * state.bytes() as usize)?;
     let call = call.half(columns)?.half(chunks)?.flag(accumulate);
     // SAFETY: y has a sum a column, and the scratch all chunks.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use device::cuda::{Gpu, Kernel, Threads};
 use terms::Dtype;
 
-use super::launch::{Call, DeviceContext, Kernels, Lazy, Result, TYPES, kernels, refused, state_of};
+use super::launch::{DeviceContext, Kernels, LaunchCall, Lazy, Result, TYPES, kernels, refused, state_of};
 use crate::View;
 use crate::cuda::ProductError;
 use crate::op::Spatial;
@@ -88,7 +88,7 @@ pub(super) fn run(
     op: &Spatial,
     context: &DeviceContext<'_>,
 ) -> Result<()> {
-    let run = Run { kernels, spatial, context };
+    let run = SpatialRun { kernels, spatial, context };
     match op {
         Spatial::MaxPoolForward { .. }
         | Spatial::MaxPoolBackward { .. }
@@ -100,19 +100,19 @@ pub(super) fn run(
 }
 
 /// What an operation runs with.
-struct Run<'a> {
+struct SpatialRun<'a> {
     kernels: &'a Kernels,
     spatial: &'a SpatialKernels,
     context: &'a DeviceContext<'a>,
 }
 
-impl<'a> Run<'a> {
+impl<'a> SpatialRun<'a> {
     fn dtype(&self, view: View) -> Dtype {
         self.context.memory.dtype(view)
     }
 
-    fn call(&self) -> Call<'a> {
-        Call::new(self.kernels, self.context)
+    fn call(&self) -> LaunchCall<'a> {
+        LaunchCall::new(self.kernels, self.context)
     }
 
     /// Channels that a thread takes at once: several where rows are whole groups of them, and where all of these views begin at one.
@@ -123,10 +123,10 @@ impl<'a> Run<'a> {
     }
 
     /// # Safety
-    /// As [`Call::launch`].
+    /// As [`LaunchCall::launch`].
     unsafe fn packed(
         &self,
-        call: Call<'_>,
+        call: LaunchCall<'_>,
         which: Packed,
         (dtype, pack): (Dtype, usize),
         threads: Threads,
@@ -137,8 +137,8 @@ impl<'a> Run<'a> {
     }
 
     /// # Safety
-    /// As [`Call::launch`].
-    unsafe fn of_state(&self, call: Call<'_>, which: OfState, dtype: Dtype, threads: Threads) -> Result<()> {
+    /// As [`LaunchCall::launch`].
+    unsafe fn of_state(&self, call: LaunchCall<'_>, which: OfState, dtype: Dtype, threads: Threads) -> Result<()> {
         let kernel = self.spatial.of_state(self.kernels.gpu(), which, dtype)?;
         // SAFETY: the caller's.
         unsafe { call.launch(kernel, threads) }

@@ -7,7 +7,7 @@ use device::cuda::Threads;
 use device::{Region, Slice};
 use terms::Dtype;
 
-use super::launch::{Call, DeviceContext, Kernels, Result, Single, refused};
+use super::launch::{DeviceContext, Kernels, LaunchCall, Result, Single, refused};
 use crate::{Memory, View};
 
 /// Elements of a view that a block squares.
@@ -71,7 +71,7 @@ pub(super) fn run(kernels: &Kernels, squares: &Squares, control: View, context: 
         other => return refused(format!("no kernel squares {other}")),
     })?;
     let Squares { all, parts, count, .. } = squares;
-    let call = Call::new(kernels, context).scratch(0, squares.scratch_bytes())?.slice(all, all.len(), "views")?;
+    let call = LaunchCall::new(kernels, context).scratch(0, squares.scratch_bytes())?.slice(all, all.len(), "views")?;
     let call = call.slice(parts, 16 * count, "parts")?.word(*count);
     // SAFETY: `load` made parts that lie in `all`, and the scratch has a sum of each.
     unsafe { call.launch(kernel, Threads::Blocks(*count as u64))? };
@@ -83,7 +83,7 @@ pub(super) fn add(kernels: &Kernels, control: View, count: usize, context: &Devi
     if control.len != 4 {
         return refused(format!("control has {} numbers, and needs 4", control.len));
     }
-    let call = Call::new(kernels, context).view(control.part(2, 1), Dtype::F64, 1, "control")?;
+    let call = LaunchCall::new(kernels, context).view(control.part(2, 1), Dtype::F64, 1, "control")?;
     let call = call.scratch(0, 8 * count)?.word(count).real(1.0);
     // SAFETY: the scratch has so many sums.
     unsafe { call.launch(kernels.single(Single::AddSum)?, Threads::Blocks(1)) }

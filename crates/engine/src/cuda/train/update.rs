@@ -3,7 +3,7 @@
 use device::cuda::{BLOCK_THREADS, Threads};
 use terms::Dtype;
 
-use super::launch::{Call, DeviceContext, Kernels, Result, Single, Typed, refused, state_of};
+use super::launch::{DeviceContext, Kernels, LaunchCall, Result, Single, Typed, refused, state_of};
 use super::squares;
 use crate::View;
 use crate::op::Update;
@@ -31,7 +31,7 @@ pub(super) fn scratch(op: &Update) -> usize {
 /// Runs one update.
 pub(super) fn run(kernels: &Kernels, op: &Update, context: &DeviceContext<'_>) -> Result<()> {
     let dtype = |view: View| context.memory.dtype(view);
-    let begin = |control: View| Call::new(kernels, context).view(control, Dtype::F64, 4, "control");
+    let begin = |control: View| LaunchCall::new(kernels, context).view(control, Dtype::F64, 4, "control");
     match *op {
         Update::SumSquares { x, control } => {
             let kernel = kernels.single(match dtype(x) {
@@ -40,7 +40,7 @@ pub(super) fn run(kernels: &Kernels, op: &Update, context: &DeviceContext<'_>) -
                 other => return refused(format!("no kernel squares {other}")),
             })?;
             let blocks = blocks(x.len);
-            let call = Call::new(kernels, context).scratch(0, 8 * blocks)?.view(x, dtype(x), x.len, "x")?;
+            let call = LaunchCall::new(kernels, context).scratch(0, 8 * blocks)?.view(x, dtype(x), x.len, "x")?;
             // SAFETY: x has so many elements, and the scratch a sum of each block.
             unsafe { call.word(x.len).launch(kernel, Threads::Blocks(blocks as u64))? };
             squares::add(kernels, control, blocks, context)
@@ -59,7 +59,7 @@ pub(super) fn run(kernels: &Kernels, op: &Update, context: &DeviceContext<'_>) -
         },
         Update::Sgd { parameters, gradients, velocity, copy, control, rate, momentum, clip } => {
             let (e, count) = (dtype(copy.unwrap_or(parameters)), parameters.len);
-            let call = Call::new(kernels, context).view(parameters, state_of(e), count, "parameters")?;
+            let call = LaunchCall::new(kernels, context).view(parameters, state_of(e), count, "parameters")?;
             let call = call.view(gradients, state_of(e), count, "gradients")?;
             let call = call.maybe(velocity, state_of(e), count, "velocity")?.maybe(copy, e, count, "the copy")?;
             let call = call.view(control, Dtype::F64, 4, "control")?.word(count);
@@ -71,7 +71,7 @@ pub(super) fn run(kernels: &Kernels, op: &Update, context: &DeviceContext<'_>) -
             numbers(kernels, op, control, context)?;
             let (e, count) = (dtype(copy.unwrap_or(parameters)), parameters.len);
             let state = state_of(e);
-            let call = Call::new(kernels, context).view(parameters, state, count, "parameters")?;
+            let call = LaunchCall::new(kernels, context).view(parameters, state, count, "parameters")?;
             let call = call.view(gradients, state, count, "gradients")?.view(first, state, count, "first")?;
             let call = call.view(second, state, count, "second")?.maybe(copy, e, count, "the copy")?;
             let call = call.scratch(0, NUMBERS)?.view(control, Dtype::F64, 4, "control")?.word(count);
@@ -86,7 +86,8 @@ pub(super) fn numbers(kernels: &Kernels, op: &Update, control: View, context: &D
     let Update::AdamW { rate, beta1, beta2, epsilon, decay, clip, .. } = *op else {
         return refused(format!("{op:?} is not AdamW"));
     };
-    let call = Call::new(kernels, context).scratch(0, NUMBERS)?.view(control, Dtype::F64, 4, "control")?.step(1)?;
+    let call =
+        LaunchCall::new(kernels, context).scratch(0, NUMBERS)?.view(control, Dtype::F64, 4, "control")?.step(1)?;
     let call = call.real(rate).real(beta1).real(beta2).real(epsilon).real(decay);
     // SAFETY: the scratch has room for the numbers.
     unsafe { call.real(clip.unwrap_or(f64::INFINITY)).launch(kernels.single(Single::AdamNumbers)?, Threads::One) }

@@ -4,7 +4,7 @@ use device::cuda::Threads;
 use terms::Dtype;
 
 use super::Train;
-use super::launch::{Call, DeviceContext, Result, Single, Typed};
+use super::launch::{DeviceContext, LaunchCall, Result, Single, Typed};
 use crate::View;
 use crate::cuda::Narrow;
 
@@ -15,7 +15,7 @@ impl Train {
     /// As [`Train::run`].
     pub fn widen(&self, narrow: &Narrow, to: View, accumulate: bool, context: &DeviceContext<'_>) -> Result<()> {
         let (kernels, count, bytes) = (&self.kernels, to.len, narrow.dtype.bytes() as usize);
-        let call = Call::new(kernels, context);
+        let call = LaunchCall::new(kernels, context);
         let call = match accumulate {
             false => call.view(to, Dtype::F32, count, "a gradient")?,
             true => call.slice(&narrow.wide, 4 * count, "a gradient in f32")?,
@@ -27,7 +27,7 @@ impl Train {
             return Ok(());
         }
         // One part a number: they are added as sums of columns are.
-        let call = Call::new(kernels, context).view(to, Dtype::F32, count, "a gradient")?;
+        let call = LaunchCall::new(kernels, context).view(to, Dtype::F32, count, "a gradient")?;
         let call = call.slice(&narrow.wide, 4 * count, "a gradient in f32")?.half(count)?.half(1)?.flag(true);
         // SAFETY: as above.
         unsafe { call.launch(kernels.single(Single::AddPartialsF32)?, Threads::Elements(count as u64)) }

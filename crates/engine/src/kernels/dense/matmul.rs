@@ -7,7 +7,7 @@ use half::{bf16, f16};
 use terms::Dtype;
 
 #[cfg(target_arch = "x86_64")]
-use super::packed::{self, BlockPlan, Job, Output, Unit, bf16x6};
+use super::packed::{self, BlockPlan, PackedProduct, ResultPlace, Unit, bf16x6};
 use super::product::{Matrix, Size, product};
 use super::{Kernel, widened};
 use crate::context::{Context, Matmul};
@@ -111,15 +111,15 @@ pub unsafe fn run_by(kernel: Option<Kernel>, op: &MatMul, memory: &Memory, conte
             (Some(Kernel::Bf16x6), Dtype::F32, false) => by_parts(&Operands::<f32, f32>::new(op, memory), context),
             #[cfg(target_arch = "x86_64")]
             (Some(kernel), Dtype::F32, false) => {
-                by_packing(kernel, &Operands::<f32, f32>::new(op, memory), Output::Wide, context);
+                by_packing(kernel, &Operands::<f32, f32>::new(op, memory), ResultPlace::Wide, context);
             }
             #[cfg(target_arch = "x86_64")]
             (Some(kernel), Dtype::Bf16, false) => {
-                by_packing(kernel, &Operands::<bf16, bf16>::new(op, memory), Output::Narrow, context);
+                by_packing(kernel, &Operands::<bf16, bf16>::new(op, memory), ResultPlace::Narrow, context);
             }
             #[cfg(target_arch = "x86_64")]
             (Some(kernel), Dtype::Bf16, true) => {
-                by_packing(kernel, &Operands::<bf16, f32>::new(op, memory), Output::Wide, context);
+                by_packing(kernel, &Operands::<bf16, f32>::new(op, memory), ResultPlace::Wide, context);
             }
             (None, Dtype::F32, false) => library(&Operands::<f32, f32>::new(op, memory), context),
             (None, Dtype::F64, false) => library(&Operands::<f64, f64>::new(op, memory), context),
@@ -235,7 +235,7 @@ pub(super) fn scratch_bytes(op: &MatMul, bytes: usize, threads: usize) -> usize 
 unsafe fn by_packing<E: Unit, C: Element<Wide = f32>>(
     kernel: Kernel,
     operands: &Operands<E, C>,
-    output: impl Fn(Matrix<C>) -> Output<E> + Sync,
+    output: impl Fn(Matrix<C>) -> ResultPlace<E> + Sync,
     context: &Context<'_>,
 ) {
     let many = operands.size.many();
@@ -244,12 +244,12 @@ unsafe fn by_packing<E: Unit, C: Element<Wide = f32>>(
         let c = output(part.c);
         // SAFETY: the part's own rows and columns of c; one thread a part.
         unsafe {
-            if let (Output::Wide(c), true) = (c, accumulate)
+            if let (ResultPlace::Wide(c), true) = (c, accumulate)
                 && let Some(row) = bias.take()
             {
                 begin(c, size, std::slice::from_raw_parts(row, size.n), true);
             }
-            let job = Job { size, a, b, c, bias, accumulate, many };
+            let job = PackedProduct { size, a, b, c, bias, accumulate, many };
             packed::run(kernel, &job, context.area::<f32>(index, job.plan().total()));
         }
     };

@@ -92,7 +92,7 @@ enum Start {
 
 /// Where the units of a left operand lie.
 #[derive(Clone, Copy)]
-enum Layout {
+enum OperandLayout {
     /// Units of a row one after another, rows [`STRIDE`] apart.
     Rows,
     /// One of each of 16 rows, then the next of each.
@@ -103,7 +103,7 @@ enum Layout {
 #[derive(Clone, Copy)]
 struct Left {
     at: *const u32,
-    layout: Layout,
+    layout: OperandLayout,
 }
 
 /// One call of an inner kernel: `rows` rows by 32 columns.
@@ -128,7 +128,7 @@ struct Tile {
 
 /// Where results go.
 #[derive(Clone, Copy)]
-pub(super) enum Output<E> {
+pub(super) enum ResultPlace<E> {
     /// Results as they are.
     Wide(Matrix<f32>),
     /// Rounded once, at the end.
@@ -137,12 +137,12 @@ pub(super) enum Output<E> {
 
 /// A product.
 #[derive(Clone, Copy)]
-pub(super) struct Job<E> {
+pub(super) struct PackedProduct<E> {
     pub(super) size: Size,
     pub(super) a: Matrix<E>,
     pub(super) b: Matrix<E>,
     /// Row-major.
-    pub(super) c: Output<E>,
+    pub(super) c: ResultPlace<E>,
     /// Added to every row.
     pub(super) bias: Option<*const E>,
     /// Add to what c holds.
@@ -152,17 +152,17 @@ pub(super) struct Job<E> {
 }
 
 // SAFETY: addresses; who may touch the memory is said where they are used.
-unsafe impl<E: Sync> Sync for Job<E> {}
+unsafe impl<E: Sync> Sync for PackedProduct<E> {}
 
-impl<E: Unit> Job<E> {
+impl<E: Unit> PackedProduct<E> {
     /// How it is blocked.
     pub(super) fn plan(&self) -> BlockPlan {
-        BlockPlan::new(self.size, E::PER, matches!(self.c, Output::Narrow(_)), self.a.column != 1)
+        BlockPlan::new(self.size, E::PER, matches!(self.c, ResultPlace::Narrow(_)), self.a.column != 1)
     }
 
     /// See [`far`].
     fn far(&self) -> bool {
-        let Output::Wide(c) = self.c else { return false };
+        let ResultPlace::Wide(c) = self.c else { return false };
         far(c, self.many, self.accumulate)
     }
 }
@@ -182,7 +182,7 @@ fn far(c: Matrix<f32>, many: bool, accumulate: bool) -> bool {
 /// # Safety
 /// The kernel is one of `Kernel::all`, and not `Bf16x6`, which has a `run` of its own; the job's matrices are there, c
 /// overlaps none of them, and nobody else uses c.
-pub(super) unsafe fn run<E: Unit>(kernel: Kernel, job: &Job<E>, scratch: &mut [f32]) {
+pub(super) unsafe fn run<E: Unit>(kernel: Kernel, job: &PackedProduct<E>, scratch: &mut [f32]) {
     let plan = job.plan();
     assert!(scratch.len() >= plan.total(), "{} units of scratch, {} needed", scratch.len(), plan.total());
     let (a, rest) = scratch.split_at_mut(plan.a());
@@ -190,7 +190,7 @@ pub(super) unsafe fn run<E: Unit>(kernel: Kernel, job: &Job<E>, scratch: &mut [f
     let (sums, bias) = rest.split_at_mut(plan.sums());
     // SAFETY: AMX is there if it is the kernel.
     let _tiles = (kernel == Kernel::Amx).then(|| unsafe { amx::Configured::new() });
-    let block = Block {
+    let block = ProductBlock {
         kernel,
         job: *job,
         plan,
@@ -206,9 +206,9 @@ pub(super) unsafe fn run<E: Unit>(kernel: Kernel, job: &Job<E>, scratch: &mut [f
 }
 
 /// A running product.
-struct Block<E> {
+struct ProductBlock<E> {
     kernel: Kernel,
-    job: Job<E>,
+    job: PackedProduct<E>,
     plan: BlockPlan,
     a: *mut u32,
     b: *mut u32,
@@ -233,29 +233,29 @@ fn ranges(len: usize, most: usize) -> impl Iterator<Item = Range> {
 
 /// One block of b against one block of rows.
 #[derive(Clone, Copy)]
-struct Cut {
+struct BlockCut {
     rows: Range,
     units: Range,
     columns: Range,
 }
 
-impl<E: Unit> Block<E> {
+impl<E: Unit> ProductBlock<E> {
     /// In the order in which they are computed.
-    fn cuts(&self) -> impl Iterator<Item = Cut> {
+    fn cuts(&self) -> impl Iterator<Item = BlockCut> {
         let (Size { m, n, .. }, plan) = (self.job.size, self.plan);
         ranges(m, plan.rows).flat_map(move |rows| {
             let all = ranges(plan.units, plan.pass);
-            all.flat_map(move |units| ranges(n, plan.columns).map(move |columns| Cut { rows, units, columns }))
+            all.flat_map(move |units| ranges(n, plan.columns).map(move |columns| BlockCut { rows, units, columns }))
         })
     }
 
     /// Calls of the kernel for a panel of rows.
-    fn calls(&self, cut: &Cut) -> usize {
+    fn calls(&self, cut: &BlockCut) -> usize {
         cut.columns.len.div_ceil(WIDTH) * cut.units.len.div_ceil(self.plan.depth)
     }
 
     /// The part of b that the cut `next` needs, fetched while `cut` is computed.
-    fn columns_ahead(&self, cut: &Cut, next: &Cut) -> Ahead {
+    fn columns_ahead(&self, cut: &BlockCut, next: &BlockCut) -> Ahead {
         // SAFETY: the part lies inside.
         let from = unsafe { self.job.b.from(next.units.first * E::PER, next.columns.first) };
         let calls = cut.rows.len.div_ceil(self.kernel.height()) * self.calls(cut);
@@ -263,7 +263,7 @@ impl<E: Unit> Block<E> {
     }
 
     /// The part of a that the panel after this one needs, if it is packed then.
-    fn rows_ahead(&self, cut: &Cut, panel: Range) -> Option<Ahead> {
+    fn rows_ahead(&self, cut: &BlockCut, panel: Range) -> Option<Ahead> {
         let first = panel.first + panel.len;
         if self.plan.ahead || first >= cut.rows.len {
             return None;
@@ -282,7 +282,7 @@ impl<E: Unit> Block<E> {
             self.begin_bias();
             let mut next = self.cuts().skip(1);
             for cut in self.cuts() {
-                let Cut { rows, units, columns } = cut;
+                let BlockCut { rows, units, columns } = cut;
                 if self.plan.ahead && columns.first == 0 {
                     self.pack_rows(rows, units);
                 }
@@ -354,23 +354,25 @@ impl<E: Unit> Block<E> {
     /// Block `index` of units of a panel that begins `above` rows into what is packed.
     fn left(&self, index: usize, above: usize) -> Left {
         if self.across() {
-            return Left { at: self.a.wrapping_add(index * self.plan.depth * 16), layout: Layout::Across };
+            return Left { at: self.a.wrapping_add(index * self.plan.depth * 16), layout: OperandLayout::Across };
         }
         let at = self.a.wrapping_add((index * self.plan.packed_rows() + above) * STRIDE);
-        Left { at, layout: Layout::Rows }
+        Left { at, layout: OperandLayout::Rows }
     }
 
     /// A panel of rows, against a block of b.
-    unsafe fn panel(&self, cut: &Cut, panel: Range, columns_ahead: &mut Option<Ahead>) {
-        let Cut { rows, units, columns } = *cut;
+    unsafe fn panel(&self, cut: &BlockCut, panel: Range, columns_ahead: &mut Option<Ahead>) {
+        let BlockCut { rows, units, columns } = *cut;
         let mut rows_ahead = self.rows_ahead(cut, panel);
         let stored = units.len.next_multiple_of(16);
         let above = if self.plan.ahead { panel.first } else { 0 };
         // Sums: element (0, 0), from row to row, from panel to panel of columns.
         let (c, stride, across) = match self.job.c {
-            Output::Wide(c) => (c.at.wrapping_add((rows.first + panel.first) * c.row + columns.first), c.row, WIDTH),
-            Output::Narrow(_) if self.plan.single() => (self.sums, WIDTH, amx::HEIGHT * WIDTH),
-            Output::Narrow(_) => {
+            ResultPlace::Wide(c) => {
+                (c.at.wrapping_add((rows.first + panel.first) * c.row + columns.first), c.row, WIDTH)
+            }
+            ResultPlace::Narrow(_) if self.plan.single() => (self.sums, WIDTH, amx::HEIGHT * WIDTH),
+            ResultPlace::Narrow(_) => {
                 let stride = self.job.size.n.next_multiple_of(WIDTH);
                 (self.sums.wrapping_add(panel.first * stride + columns.first), stride, WIDTH)
             }
@@ -399,7 +401,7 @@ impl<E: Unit> Block<E> {
             }
         }
         let last = units.first + units.len == self.plan.units;
-        if let (Output::Narrow(out), true) = (self.job.c, last) {
+        if let (ResultPlace::Narrow(out), true) = (self.job.c, last) {
             for (strip, part) in ranges(columns.len, WIDTH).enumerate() {
                 // SAFETY: as above.
                 unsafe {
@@ -415,15 +417,15 @@ impl<E: Unit> Block<E> {
     /// near already.
     fn next(&self, c: *mut f32, stride: usize, done: usize, columns: Range, panel: Range) -> *const f32 {
         match self.job.c {
-            Output::Wide(_) if done < columns.len => c.wrapping_add(done),
-            Output::Wide(_) => c.wrapping_add(panel.len * stride),
-            Output::Narrow(_) => std::ptr::null(),
+            ResultPlace::Wide(_) if done < columns.len => c.wrapping_add(done),
+            ResultPlace::Wide(_) => c.wrapping_add(panel.len * stride),
+            ResultPlace::Narrow(_) => std::ptr::null(),
         }
     }
 
     /// What the first block of units of a pass begins with.
     fn start(&self, column: usize, units: Range) -> Start {
-        let wide = matches!(self.job.c, Output::Wide(_));
+        let wide = matches!(self.job.c, ResultPlace::Wide(_));
         if units.first > 0 || (wide && self.job.accumulate) {
             Start::Add
         } else if self.job.bias.is_some() {
@@ -435,7 +437,7 @@ impl<E: Unit> Block<E> {
 
     /// One tile; where it is not whole, by way of a whole one.
     unsafe fn tile(&self, tile: &Tile, columns: usize) {
-        let wide = matches!(self.job.c, Output::Wide(_));
+        let wide = matches!(self.job.c, ResultPlace::Wide(_));
         let whole = columns == WIDTH && (self.kernel != Kernel::Amx || tile.rows == amx::HEIGHT);
         // SAFETY: the tile's memory; copies are as large as what is there.
         unsafe {

@@ -20,12 +20,12 @@ const CLASSES: usize = 2048;
 
 /// Rows of logits: the classes, and how many elements a row has in all.
 #[derive(Clone, Copy)]
-struct Shape {
+struct LogitsShape {
     classes: usize,
     stride: usize,
 }
 
-impl Shape {
+impl LogitsShape {
     fn new(logits: usize, rows: usize, classes: usize) -> Self {
         let stride = logits.checked_div(rows).unwrap_or(classes);
         assert!(
@@ -52,7 +52,7 @@ pub(super) unsafe fn run<E: Number>(op: &Rows, memory: &Memory, context: &Contex
             Rows::CrossEntropy { .. } => whole::<E>(op, memory, context),
             Rows::CrossEntropyLargest { logits, largest, classes } => {
                 let (logits, largest) = (memory.read::<E>(*logits), Raw::<E::Wide>::new(memory, *largest));
-                let shape = Shape::new(logits.len(), largest.len(), *classes);
+                let shape = LogitsShape::new(logits.len(), largest.len(), *classes);
                 context.split(largest.len(), grain(*classes), |_, rows| {
                     // Parts write disjoint rows.
                     let largest = largest.slice_mut(rows.clone());
@@ -85,7 +85,7 @@ unsafe fn whole<E: Number>(op: &Rows, memory: &Memory, context: &Context<'_>) {
     // SAFETY: the caller's promise; parts change disjoint rows.
     let (logits, targets, loss) =
         unsafe { (Raw::<E>::new(memory, *logits), memory.read::<i32>(*targets), memory.write::<f64>(*loss)) };
-    let shape = Shape::new(logits.len(), targets.len(), *classes);
+    let shape = LogitsShape::new(logits.len(), targets.len(), *classes);
     // SAFETY: the caller's promise.
     let factor = scale * unsafe { memory.read::<f64>(*control) }[SCALE];
     let parts = split_counted(context, targets.len(), grain(*classes), |part, rows| {
@@ -99,7 +99,7 @@ unsafe fn whole<E: Number>(op: &Rows, memory: &Memory, context: &Context<'_>) {
 
 versions! {
     /// The sum of losses; logits become gradients.
-    fn whole_rows<I, E: Number>(logits: &mut [E], shape: Shape, targets: &[i32], factor: f64) -> f64 {
+    fn whole_rows<I, E: Number>(logits: &mut [E], shape: LogitsShape, targets: &[i32], factor: f64) -> f64 {
         let mut loss = 0.0;
         for (row, target) in logits.chunks_exact_mut(shape.stride).zip(targets) {
             let (row, padding) = row.split_at_mut(shape.classes);
@@ -155,7 +155,7 @@ fn gradient_row<I: Isa, E: Number>(row: &mut [E], target: Option<usize>, largest
 }
 
 versions! {
-    fn largest_rows<I, E: Number>(logits: &[E], shape: Shape, largest: &mut [E::Wide]) {
+    fn largest_rows<I, E: Number>(logits: &[E], shape: LogitsShape, largest: &mut [E::Wide]) {
         for (row, largest) in logits.chunks_exact(shape.stride).zip(largest) {
             *largest = lanes::largest(&row[..shape.classes], lowest::<E>());
         }
@@ -178,7 +178,7 @@ unsafe fn sum<E: Number>(op: &Rows, memory: &Memory, context: &Context<'_>) {
         )
     };
     let count = targets.len();
-    let shape = Shape::new(logits.len(), count, *classes);
+    let shape = LogitsShape::new(logits.len(), count, *classes);
     assert!(largest.len() == count && sums.len() == 2 * count, "a number for each row");
     context.split(count, grain(*classes), |_, rows| {
         // SAFETY: as above.
@@ -193,7 +193,7 @@ unsafe fn sum<E: Number>(op: &Rows, memory: &Memory, context: &Context<'_>) {
 }
 
 versions! {
-    fn sum_rows<I, E: Number>(logits: &[E], shape: Shape, largest: &[E::Wide], sums: &mut [E::Wide]) {
+    fn sum_rows<I, E: Number>(logits: &[E], shape: LogitsShape, largest: &[E::Wide], sums: &mut [E::Wide]) {
         for ((row, sum), largest) in logits.chunks_exact(shape.stride).zip(sums).zip(largest) {
             let row = &row[..shape.classes];
             let exponentials = |block: &[E]| lanes::sum(block, |sum: E::Wide, x| sum + (x - *largest).exponential::<I>()).f64();
@@ -225,7 +225,7 @@ unsafe fn finish<E: Number>(op: &Rows, memory: &Memory, context: &Context<'_>) {
         )
     };
     let count = targets.len();
-    let shape = Shape::new(logits.len(), count, *classes);
+    let shape = LogitsShape::new(logits.len(), count, *classes);
     assert!(largest.len() == count && sums.len() == 2 * count, "a number for each row");
     let (sums, at_target) = sums.split_at(count);
     // SAFETY: the caller's promise.
@@ -246,7 +246,7 @@ unsafe fn finish<E: Number>(op: &Rows, memory: &Memory, context: &Context<'_>) {
 
 versions! {
     fn finish_rows<I, E: Number>(
-        logits: &mut [E], shape: Shape, targets: &[i32], statistics: [&[E::Wide]; 2], first: usize, factor: f64,
+        logits: &mut [E], shape: LogitsShape, targets: &[i32], statistics: [&[E::Wide]; 2], first: usize, factor: f64,
     ) {
         let [largest, sums] = statistics;
         for (((row, target), largest), sum) in logits.chunks_exact_mut(shape.stride).zip(targets).zip(largest).zip(sums) {

@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use super::lanes::lanes;
-use super::{Shared, wide_bytes};
+use super::{SharedElements, wide_bytes};
 use crate::context::Context;
 use crate::element::{Element, Wide};
 use crate::memory::Memory;
@@ -224,7 +224,7 @@ fn backward_sum<E: Element>(
 ) {
     assert!(x.len() == dy.len() && y.is_none_or(|y| y.len() == x.len()), "rows of the same number");
     let (mean, deviations) = statistics.split_at(channels);
-    let dy = Shared::new(dy);
+    let dy = SharedElements::new(dy);
     sums::<E::Wide>(rows(x.len(), channels), channels, partial, context, |rows, sums| {
         let range = rows.start * channels..rows.end * channels;
         // SAFETY: parts have different rows.
@@ -255,7 +255,7 @@ unsafe fn forward<E: Element>(op: &Spatial, memory: &Memory, context: &Context<'
         let residual = residual.filter(|_| !in_place).map(|residual| memory.read::<E>(residual));
         let y = memory.write::<E>(*y);
         assert!(y.len() == x.len() && residual.is_none_or(|residual| residual.len() == x.len()), "equal rows");
-        let y = Shared::new(y);
+        let y = SharedElements::new(y);
         context.split(rows(x.len(), channels), 1, |part, rows| {
             // Once a part; `scratch_bytes` counts the same numbers; parts have different rows.
             let (scale, shift) = context.area::<E::Wide>(part, 2 * channels).split_at_mut(channels);
@@ -299,7 +299,7 @@ unsafe fn backward<E: Element>(op: &Spatial, memory: &Memory, context: &Context<
         let dy = (!in_place).then(|| memory.read::<E>(*dy));
         let dx = memory.write::<E>(*dx);
         assert!(dx.len() == x.len() && dy.is_none_or(|dy| dy.len() == x.len()), "equal rows");
-        let dx = Shared::new(dx);
+        let dx = SharedElements::new(dx);
         context.split(rows(x.len(), channels), 1, |part, rows| {
             // Once a part; `scratch_bytes` counts the same numbers; parts have different rows.
             let (scale, area) = context.area::<E::Wide>(part, 3 * channels).split_at_mut(channels);

@@ -4,7 +4,7 @@
 
 use std::arch::x86_64::__m512i;
 
-use super::pass::{Axis, Pass};
+use super::pass::{Pass, PassAxis};
 use crate::context::{Context, Matmul};
 use crate::kernels::dense::{Items, Matrix, Operand, Size, bf16x6_product, bf16x6_scratch, bf16x6_serves, vectors_of};
 
@@ -114,7 +114,7 @@ impl Operand for Weights<'_> {
 
 /// Whether passes of this form are computed so: channels that lie together fill vectors, and outputs lie in order.
 fn fits(pass: &Pass) -> bool {
-    let whole = |axis: &Axis, size: usize| axis.place == (0, 1) && axis.out == size;
+    let whole = |axis: &PassAxis, size: usize| axis.place == (0, 1) && axis.out == size;
     let (height, width) = pass.image;
     pass.channels.is_multiple_of(LANES) && whole(&pass.y, height) && whole(&pass.x, width)
 }

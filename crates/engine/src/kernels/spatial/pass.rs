@@ -6,7 +6,7 @@ use model::Conv2d;
 
 /// Rows or columns of a pass. Output `o` of the pass gathers from source pixels `first + o step + toward t` for taps t.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Axis {
+pub(super) struct PassAxis {
     /// Source pixels.
     pub size: usize,
     /// Output pixels of this pass.
@@ -25,7 +25,7 @@ pub(super) struct Axis {
     pub place: (usize, usize),
 }
 
-impl Axis {
+impl PassAxis {
     fn forward(size: usize, out: usize, shape: &Conv2d) -> Self {
         let first = -(shape.padding as isize);
         Self { size, out, step: shape.stride, first, toward: 1, taps: shape.kernel, kernel: (0, 1), place: (0, 1) }
@@ -90,9 +90,9 @@ pub struct Pass {
     /// Images.
     pub(super) batch: usize,
     /// Rows.
-    pub(super) y: Axis,
+    pub(super) y: PassAxis,
     /// Columns.
-    pub(super) x: Axis,
+    pub(super) x: PassAxis,
     /// Channels of the source.
     pub(super) channels: usize,
     /// Channels of the output.
@@ -118,8 +118,8 @@ impl Pass {
         let taps = shape.kernel * shape.kernel;
         Self {
             batch,
-            y: Axis::forward(shape.height, height, shape),
-            x: Axis::forward(shape.width, width, shape),
+            y: PassAxis::forward(shape.height, height, shape),
+            x: PassAxis::forward(shape.width, width, shape),
             channels: shape.inputs,
             outputs: shape.outputs,
             image: (height, width),
@@ -139,8 +139,8 @@ impl Pass {
         phases.map(move |(y, x)| {
             Self {
                 batch,
-                y: Axis::backward(shape.height, height, y, &shape),
-                x: Axis::backward(shape.width, width, x, &shape),
+                y: PassAxis::backward(shape.height, height, y, &shape),
+                x: PassAxis::backward(shape.width, width, x, &shape),
                 channels: shape.outputs,
                 outputs: shape.inputs,
                 image: (shape.height, shape.width),
@@ -162,15 +162,15 @@ impl Pass {
         let row = [112, 98, 84, 70, 56, 42, 28, 14, 7].into_iter().find(|row| pixels.is_multiple_of(*row));
         let row = row.unwrap_or(shape.width);
         self.batch = 1;
-        self.y = Axis::pointwise(pixels / row);
-        self.x = Axis::pointwise(row);
+        self.y = PassAxis::pointwise(pixels / row);
+        self.x = PassAxis::pointwise(row);
         self.image = (pixels / row, row);
         self
     }
 
     /// Whether each pixel gathers from itself alone.
     pub(super) fn is_flat(&self) -> bool {
-        let itself = |axis: &Axis| (axis.taps, axis.first, axis.step, axis.size) == (1, 0, 1, axis.out);
+        let itself = |axis: &PassAxis| (axis.taps, axis.first, axis.step, axis.size) == (1, 0, 1, axis.out);
         itself(&self.x) && itself(&self.y)
     }
 

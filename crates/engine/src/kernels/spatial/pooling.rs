@@ -6,7 +6,7 @@ use std::ops::Range;
 use model::Pool;
 
 use super::lanes::lanes;
-use super::{Shared, wide_bytes};
+use super::{SharedElements, wide_bytes};
 use crate::context::Context;
 use crate::element::{Element, Wide};
 use crate::memory::Memory;
@@ -74,7 +74,7 @@ fn max_forward<E: Element>(shape: &Pool, batch: usize, x: &[E], y: &mut [E], ind
     assert_eq!(y.len(), index.len(), "an index for each output");
     assert!(i32::try_from(shape.height * shape.width).is_ok(), "{shape:?}: more pixels than an index counts");
     let ((height, width), channels) = (shape.output(), shape.channels);
-    let (y, index) = (Shared::new(y), Shared::new(index));
+    let (y, index) = (SharedElements::new(y), SharedElements::new(index));
     context.split(batch * height, 1, |_, rows| {
         for row in rows {
             let (image, oy) = (row / height, row % height);
@@ -113,7 +113,7 @@ fn max_backward<E: Element>(shape: &Pool, batch: usize, dy: &[E], index: &[i32],
 fn average_forward<E: Element>(shape: &Pool, batch: usize, x: &[E], y: &mut [E], context: &Context<'_>) {
     check(shape, batch, x, y);
     let ((height, width), channels) = (shape.output(), shape.channels);
-    let y = Shared::new(y);
+    let y = SharedElements::new(y);
     context.split(batch * height, 1, |part, rows| {
         // SAFETY: once a part; `scratch_bytes` counts the same numbers.
         let sums = unsafe { context.area::<E::Wide>(part, channels) };
@@ -155,7 +155,7 @@ fn backward<E: Element>(
     add: impl Fn(usize, usize, usize, &mut [E::Wide]) + Sync,
 ) {
     let ((height, width), channels) = (shape.output(), shape.channels);
-    let dx = Shared::new(dx);
+    let dx = SharedElements::new(dx);
     context.split(batch * shape.height, 1, |part, rows| {
         // SAFETY: once a part; `scratch_bytes` counts the same numbers.
         let sums = unsafe { context.area::<E::Wide>(part, channels) };

@@ -7,7 +7,7 @@ use std::ops::Range;
 use gemm_common::Parallelism;
 
 use super::pass::Pass;
-use super::{Shared, wide_bytes};
+use super::{SharedElements, wide_bytes};
 use crate::context::Context;
 use crate::element::{Element, Wide};
 use crate::kernels::dense::{Matrix, Size, product};
@@ -62,7 +62,7 @@ fn gather<E: Element>(pass: &Pass, x: &[E], rows: Range<usize>, (ty, tx): (usize
 /// One pass: `y = x * weight`, or +=. Outputs of other passes are left alone.
 pub fn correlate<E: Element>(pass: &Pass, x: &[E], weight: &[E], y: &mut [E], accumulate: bool, context: &Context<'_>) {
     let areas = correlate_areas(pass, !is_wide::<E>());
-    let y = Shared::new(y);
+    let y = SharedElements::new(y);
     context.split(pass.rows(), 1, |part, rows| {
         // SAFETY: once a part; `correlate_scratch` counts the same numbers.
         let area = unsafe { context.area::<E::Wide>(part, areas.iter().sum()) };
@@ -114,7 +114,13 @@ fn add_tap<E: Element>(
 ///
 /// # Safety
 /// No other thread uses these rows of y.
-unsafe fn store<E: Element>(pass: &Pass, rows: Range<usize>, sums: &[E::Wide], y: &Shared<E>, accumulate: bool) {
+unsafe fn store<E: Element>(
+    pass: &Pass,
+    rows: Range<usize>,
+    sums: &[E::Wide],
+    y: &SharedElements<E>,
+    accumulate: bool,
+) {
     let mut pixels = sums.chunks_exact(pass.outputs);
     for row in rows {
         for ox in 0..pass.x.out {
@@ -150,7 +156,7 @@ pub fn gradient<E: Element>(
     context: &Context<'_>,
 ) {
     let areas = gradient_areas(pass, !is_wide::<E>());
-    let d_weight = Shared::new(d_weight);
+    let d_weight = SharedElements::new(d_weight);
     context.split(pass.outputs, 1, |part, outputs| {
         // SAFETY: once a part; `gradient_scratch` counts the same numbers.
         let area = unsafe { context.area::<E::Wide>(part, areas.iter().sum()) };

@@ -103,7 +103,6 @@ pub(crate) fn parts_give_what_the_whole_gives() {
         exchange(&mut parts, |part| part.sums, |a, b| a + b);
         for (index, part) in parts.iter_mut().enumerate() {
             let Part { logits, targets, largest, sums, loss, control, classes, first, .. } = *part;
-            let (scale, counts) = (0.25, index == 0);
             part.lab.run(Rows::CrossEntropyFinish {
                 logits,
                 targets,
@@ -113,8 +112,8 @@ pub(crate) fn parts_give_what_the_whole_gives() {
                 control,
                 classes,
                 first,
-                scale,
-                counts,
+                scale: 0.25,
+                counts: index == 0,
             });
         }
         assert!((parts[0].lab.get(parts[0].loss)[0] / loss - 1.0).abs() < 1e-14);

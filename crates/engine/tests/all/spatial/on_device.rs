@@ -142,19 +142,18 @@ fn passes_over_rows_reach_every_row() {
             let [y, dx] = [0, 1].map(|_| put_at(&mut lab, dtype, before, vec![f64::NAN; count]));
             let [gain, bias] = [3, 4].map(|seed| put_at(&mut lab, dtype, before, whole(seed, channels)));
             let statistics = put_at(&mut lab, state, before, vec![f64::NAN; 2 * channels]);
-            let (epsilon, relu, residual) = (0.5, true, Some(residual));
             let op = Spatial::BatchNormForward {
                 x,
                 partial,
                 count: rows,
                 gain,
                 bias,
-                residual,
+                residual: Some(residual),
                 y,
                 statistics,
                 channels,
-                epsilon,
-                relu,
+                epsilon: 0.5,
+                relu: true,
             };
             with(&device, || lab.run(op));
             let what = format!("{rows} rows of {channels}, {dtype}, {before} before");
@@ -166,7 +165,7 @@ fn passes_over_rows_reach_every_row() {
             let wanted: Vec<f64> = (0..count).map(|at| value(at).max(0.0)).collect();
             assert_eq!(lab.get(y), wanted, "{what}");
 
-            let dy = residual.unwrap();
+            let dy = residual;
             let op = Spatial::BatchNormBackward { x, dy, statistics, gain, partial, count: rows, dx, channels };
             // Means of 2 and 1: small whole numbers, exact in every type.
             let exact = [vec![2.0 * rows as f64; channels], vec![1.0 * rows as f64; channels]].concat();

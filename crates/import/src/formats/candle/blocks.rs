@@ -3,15 +3,15 @@
 use terms::Error;
 
 use crate::Source;
-use crate::fields::{Fields, number, one_of, text, whole};
-use crate::tree::Node;
+use crate::fields::{MappedFields, number, one_of, text, whole};
+use crate::tree::ValueNode;
 
 /// One configuration as its file has it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Configuration {
     pub(super) name: String,
     pub(super) hardware: Hardware,
-    pub(super) model: Model,
+    pub(super) model: ModelBlock,
     pub(super) division: Division,
 }
 
@@ -27,7 +27,7 @@ pub(super) struct Hardware {
 
 /// The block `model`.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Model {
+pub(super) struct ModelBlock {
     pub(super) sizes: Vec<&'static str>,
     pub(super) parameters: Option<u64>,
     pub(super) layers: Option<u64>,
@@ -57,14 +57,14 @@ const RANKS: u64 = 1024;
 pub(super) fn configuration(
     source: &Source,
     name: &str,
-    blocks: &[(&str, &Node)],
+    blocks: &[(&str, &ValueNode)],
     line: usize,
 ) -> Result<Configuration, Error> {
     let mut read = Configuration { name: name.to_owned(), ..Configuration::default() };
     for block in ["hardware", "model", "parallelization"] {
         let found = blocks.iter().find(|(name, _)| *name == block).map(|(_, node)| *node);
         let node = found.ok_or_else(|| source.error(line, format!("the configuration has no block `{block}`")))?;
-        let fields = Fields::of_mapping(source, block, node)?;
+        let fields = MappedFields::of_mapping(source, block, node)?;
         match block {
             "hardware" => read.hardware = hardware(fields)?,
             "model" => read.model = model(fields)?,
@@ -76,7 +76,7 @@ pub(super) fn configuration(
 
 /// The words of a field: one, or alternatives as in `small|medium|large`.
 fn alternatives(
-    fields: &mut Fields<'_>,
+    fields: &mut MappedFields<'_>,
     name: &str,
     words: &[&'static str],
 ) -> Result<Option<Vec<&'static str>>, Error> {
@@ -93,12 +93,12 @@ fn alternatives(
     Ok(Some(found))
 }
 
-fn ranks(fields: &mut Fields<'_>, name: &str, high: u64) -> Result<Option<u64>, Error> {
+fn ranks(fields: &mut MappedFields<'_>, name: &str, high: u64) -> Result<Option<u64>, Error> {
     fields.take(name).map(|node| whole(fields.source, name, node, 1, high)).transpose()
 }
 
-fn hardware(mut fields: Fields<'_>) -> Result<Hardware, Error> {
-    let decimal = |fields: &mut Fields<'_>, name: &str| {
+fn hardware(mut fields: MappedFields<'_>) -> Result<Hardware, Error> {
+    let decimal = |fields: &mut MappedFields<'_>, name: &str| {
         fields.take(name).map(|node| number(fields.source, name, node, 1e6)).transpose()
     };
     let read = Hardware {
@@ -112,10 +112,10 @@ fn hardware(mut fields: Fields<'_>) -> Result<Hardware, Error> {
     Ok(read)
 }
 
-fn model(mut fields: Fields<'_>) -> Result<Model, Error> {
+fn model(mut fields: MappedFields<'_>) -> Result<ModelBlock, Error> {
     let line = fields.line;
     alternatives(&mut fields, "model_type", &["transformer"])?;
-    let read = Model {
+    let read = ModelBlock {
         sizes: alternatives(&mut fields, "size", SIZES)?.unwrap_or_default(),
         parameters: ranks(&mut fields, "parameters", 1 << 50)?,
         layers: ranks(&mut fields, "layers", 10_000)?,
@@ -130,7 +130,7 @@ fn model(mut fields: Fields<'_>) -> Result<Model, Error> {
     Ok(read)
 }
 
-fn division(mut fields: Fields<'_>) -> Result<Division, Error> {
+fn division(mut fields: MappedFields<'_>) -> Result<Division, Error> {
     let line = fields.line;
     let read = Division {
         strategies: alternatives(&mut fields, "strategy", STRATEGIES)?.unwrap_or_else(|| vec!["data"]),

@@ -19,13 +19,13 @@ const BATCH: u64 = 4;
 
 /// What is written once, however many configurations ask for it.
 #[derive(Default)]
-struct Written {
+struct WrittenOnce {
     entries: BTreeSet<String>,
     expected: Vec<String>,
 }
 
 /// One way to divide the work.
-struct Way {
+struct WorkDivision {
     strategy: &'static str,
     ranks: u64,
     /// Replicas of the model, which share the batch.
@@ -35,7 +35,7 @@ struct Way {
 }
 
 /// One model with its dimensions.
-struct Size {
+struct SizedModel {
     name: String,
     /// The dimensions as fields of a case, with a comma behind each.
     fields: String,
@@ -43,7 +43,7 @@ struct Size {
 
 /// Writes the cases of all configurations.
 pub(super) fn write(source: &Source, all: &[Configuration], plan: &mut PlanText) -> Result<(), Error> {
-    let mut written = Written::default();
+    let mut written = WrittenOnce::default();
     let mut read = Vec::new();
     for configuration in all {
         read.push((configuration, sizes(source, configuration, plan)?, ways(source, configuration, plan)?));
@@ -72,14 +72,14 @@ pub(super) fn write(source: &Source, all: &[Configuration], plan: &mut PlanText)
     Ok(())
 }
 
-fn entry(fields: &str, why: &str, plan: &mut PlanText, written: &mut Written) {
+fn entry(fields: &str, why: &str, plan: &mut PlanText, written: &mut WrittenOnce) {
     if written.entries.insert(fields.to_owned()) {
         plan.line(1, &format!("- {{{fields}}} # {why}"));
     }
 }
 
 /// Models with their dimensions: those of the file, or the one that the user named instead.
-fn sizes(source: &Source, configuration: &Configuration, plan: &mut PlanText) -> Result<Vec<Size>, Error> {
+fn sizes(source: &Source, configuration: &Configuration, plan: &mut PlanText) -> Result<Vec<SizedModel>, Error> {
     let model = &configuration.model;
     let dimensions = [("layers", model.layers), ("hidden_size", model.width)];
     let given: Vec<String> =
@@ -89,7 +89,7 @@ fn sizes(source: &Source, configuration: &Configuration, plan: &mut PlanText) ->
         let mut sizes = Vec::new();
         for name in name.split(',') {
             let name = if known.is_empty() { name } else { one_of(source, "--model", name, model.line, known)? };
-            sizes.push(Size { name: name.to_owned(), fields: String::new() });
+            sizes.push(SizedModel { name: name.to_owned(), fields: String::new() });
         }
         plan.became(
             "model",
@@ -134,7 +134,7 @@ fn sizes(source: &Source, configuration: &Configuration, plan: &mut PlanText) ->
         if !several {
             check_parameters(source, configuration, &name, &settings, plan)?;
         }
-        sizes.push(Size { name, fields });
+        sizes.push(SizedModel { name, fields });
     }
     Ok(sizes)
 }
@@ -174,7 +174,7 @@ fn check_parameters(
 }
 
 /// The strategies with their ranks.
-fn ways(source: &Source, configuration: &Configuration, plan: &mut PlanText) -> Result<Vec<Way>, Error> {
+fn ways(source: &Source, configuration: &Configuration, plan: &mut PlanText) -> Result<Vec<WorkDivision>, Error> {
     let (division, hardware) = (&configuration.division, &configuration.hardware);
     let strategies = match source.given("strategy") {
         Some(given) => {
@@ -184,7 +184,7 @@ fn ways(source: &Source, configuration: &Configuration, plan: &mut PlanText) -> 
         }
         None => division.strategies.clone(),
     };
-    let ways: Vec<Way> = strategies.iter().map(|strategy| way(strategy, division, hardware)).collect();
+    let ways: Vec<WorkDivision> = strategies.iter().map(|strategy| way(strategy, division, hardware)).collect();
     for way in &ways {
         if source.given("strategy").is_none() {
             plan.became(format!("strategy: {}", way.strategy), &way.fields);
@@ -216,7 +216,7 @@ fn ways(source: &Source, configuration: &Configuration, plan: &mut PlanText) -> 
 }
 
 /// A strategy on its ranks. `model` puts layers on devices one after the other, and so do the stages of `hybrid`.
-fn way(strategy: &'static str, division: &Division, hardware: &Hardware) -> Way {
+fn way(strategy: &'static str, division: &Division, hardware: &Hardware) -> WorkDivision {
     let number = hardware.number.unwrap_or(1);
     let stages = match (division.model, division.pipeline) {
         (Some(model), Some(pipeline)) => Some(model.saturating_mul(pipeline)),
@@ -241,11 +241,11 @@ fn way(strategy: &'static str, division: &Division, hardware: &Hardware) -> Way 
         "hybrid" => ranks / stages.unwrap_or(1),
         _ => 1,
     };
-    Way { strategy, ranks, replicas, fields }
+    WorkDivision { strategy, ranks, replicas, fields }
 }
 
 /// What the machine gives, and its collectives.
-fn of_machine(on_gpus: bool, several: &[u64], plan: &mut PlanText, written: &mut Written) {
+fn of_machine(on_gpus: bool, several: &[u64], plan: &mut PlanText, written: &mut WrittenOnce) {
     entry("benchmark: hardware, test: [copy, triad, gemm]", "hardware: memory and compute", plan, written);
     if on_gpus {
         let gpus = "benchmark: hardware, test: [copy, triad, gemm], device: cuda, ranks: 1";
@@ -277,7 +277,7 @@ fn about_hardware(
     configuration: &Configuration,
     several: &[u64],
     plan: &mut PlanText,
-    written: &mut Written,
+    written: &mut WrittenOnce,
 ) {
     let hardware = &configuration.hardware;
     for device in &hardware.devices {
@@ -319,7 +319,7 @@ fn about_hardware(
 }
 
 /// The network between hosts is compared only where there are several.
-fn network(source: &Source, gbps: f64, several: &[u64], plan: &mut PlanText, written: &mut Written) {
+fn network(source: &Source, gbps: f64, several: &[u64], plan: &mut PlanText, written: &mut WrittenOnce) {
     let gbs = gbps / 8.0;
     if source.here().hosts < 2 || several.is_empty() {
         plan.warning(format!(
@@ -342,8 +342,15 @@ fn network(source: &Source, gbps: f64, several: &[u64], plan: &mut PlanText, wri
     }
 }
 
-fn training(size: &Size, ways: &[Way], global: u64, on_gpus: bool, plan: &mut PlanText, written: &mut Written) {
-    let Size { name, fields } = size;
+fn training(
+    size: &SizedModel,
+    ways: &[WorkDivision],
+    global: u64,
+    on_gpus: bool,
+    plan: &mut PlanText,
+    written: &mut WrittenOnce,
+) {
+    let SizedModel { name, fields } = size;
     let name = quoted(name);
     let mut on_each = |way: &str, why: &str| {
         let case = format!("benchmark: training, model: {name}, {fields}{way}, global_batch: {global}");
@@ -361,12 +368,12 @@ fn training(size: &Size, ways: &[Way], global: u64, on_gpus: bool, plan: &mut Pl
 }
 
 fn memory(
-    size: &Size,
-    ways: &[Way],
+    size: &SizedModel,
+    ways: &[WorkDivision],
     (hardware, on_gpus): (&Hardware, bool),
     batch: Option<u64>,
     plan: &mut PlanText,
-    written: &mut Written,
+    written: &mut WrittenOnce,
 ) {
     let batch = batch.map_or(String::new(), |batch| format!(", batch: {batch}"));
     let limit = hardware.memory_gb.map_or(String::new(), |memory| format!(", limit: {memory}GB, find_max_batch: true"));

@@ -3,8 +3,8 @@
 use terms::Error;
 
 use crate::Source;
-use crate::fields::{Fields, items, text, whole};
-use crate::tree::{Node, shown};
+use crate::fields::{MappedFields, items, text, whole};
+use crate::tree::{ValueNode, shown};
 
 /// The most sizes of a plan.
 const MOST: usize = 256;
@@ -32,7 +32,7 @@ pub(super) fn is_factor(flag: &str) -> bool {
 }
 
 /// Reads the fields of sizes. An option of `extra_cmd_args` stands behind those of `cmd_args`, so it counts.
-pub(super) fn read(source: &Source, args: &mut Fields<'_>, extra: &[(String, String)]) -> Result<Sizes, Error> {
+pub(super) fn read(source: &Source, args: &mut MappedFields<'_>, extra: &[(String, String)]) -> Result<Sizes, Error> {
     let line = args.line;
     let mut size = |name: &str, default: &str| -> Result<(u64, usize, String), Error> {
         let Some(node) = args.take(name) else { return Ok((bytes(default).unwrap_or(0), line, default.to_owned())) };
@@ -79,7 +79,7 @@ pub(super) fn read(source: &Source, args: &mut Fields<'_>, extra: &[(String, Str
 }
 
 /// The value of a field that may be a list of one.
-fn only<'n>(source: &Source, name: &str, node: &'n Node) -> Result<&'n Node, Error> {
+fn only<'n>(source: &Source, name: &str, node: &'n ValueNode) -> Result<&'n ValueNode, Error> {
     match items(source, name, node)? {
         [one] => Ok(one),
         _ => Err(source.error(node.at, format!("`{name}` takes one value here: several are several ranges of sizes"))),

@@ -5,7 +5,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::Source;
-use crate::tree::{Node, Tree, one_line};
+use crate::tree::{Tree, ValueNode, one_line};
 
 /// The largest configuration.
 const BYTES: usize = 1 << 20;
@@ -13,13 +13,14 @@ const BYTES: usize = 1 << 20;
 const DEPTH: usize = 32;
 
 /// The tree of a file.
-pub(super) fn parse(source: &Source) -> Result<Node, Error> {
+pub(super) fn parse(source: &Source) -> Result<ValueNode, Error> {
     let text = source.text();
     if text.len() > BYTES {
         let what = format!("{} is larger than {} KiB, which no test is", source.name(), BYTES >> 10);
         return Err(Error::new(what));
     }
-    let lines = Lines { begins: std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect() };
+    let lines =
+        CloudaiLines { begins: std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect() };
     match DeTable::parse(text) {
         Ok(table) => lines.table(source, table.get_ref(), 1, 0),
         Err(error) => {
@@ -29,17 +30,17 @@ pub(super) fn parse(source: &Source) -> Result<Node, Error> {
     }
 }
 
-struct Lines {
+struct CloudaiLines {
     begins: Vec<usize>,
 }
 
-impl Lines {
+impl CloudaiLines {
     /// The line of a place, from 1.
     fn of(&self, at: usize) -> usize {
         self.begins.partition_point(|begin| *begin <= at).max(1)
     }
 
-    fn table(&self, source: &Source, table: &DeTable<'_>, line: usize, depth: usize) -> Result<Node, Error> {
+    fn table(&self, source: &Source, table: &DeTable<'_>, line: usize, depth: usize) -> Result<ValueNode, Error> {
         if depth > DEPTH {
             return Err(source.error(line, format!("nested more than {DEPTH} levels deep")));
         }
@@ -52,10 +53,16 @@ impl Lines {
             let key_of = record::yaml::Key { at, text: key.get_ref().to_string() };
             tree.push((key_of, self.value(source, value, at, depth)?));
         }
-        Ok(Node { at: line, tree: Tree::Map(tree) })
+        Ok(ValueNode { at: line, tree: Tree::Map(tree) })
     }
 
-    fn value(&self, source: &Source, value: &Spanned<DeValue<'_>>, key: usize, depth: usize) -> Result<Node, Error> {
+    fn value(
+        &self,
+        source: &Source,
+        value: &Spanned<DeValue<'_>>,
+        key: usize,
+        depth: usize,
+    ) -> Result<ValueNode, Error> {
         // CloudAI takes numbers in quotes, too: what a text is, its field says.
         let scalar = |text: String| Tree::Scalar { text, quoted: false };
         let at = if value.span().is_empty() { key } else { self.of(value.span().start) };
@@ -76,6 +83,6 @@ impl Lines {
             }
             DeValue::Table(table) => return self.table(source, table, key, depth + 1),
         };
-        Ok(Node { at, tree })
+        Ok(ValueNode { at, tree })
     }
 }

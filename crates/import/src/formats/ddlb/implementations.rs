@@ -2,9 +2,9 @@
 
 use terms::Error;
 
-use crate::fields::{Fields, items, one_of, text, whole};
+use crate::fields::{MappedFields, items, one_of, text, whole};
 use crate::plan_text::{PlanText, joined, list};
-use crate::tree::{Node, Tree, kind, shown};
+use crate::tree::{Tree, ValueNode, kind, shown};
 
 /// Implementations of a file, as items of a plan's `implementation`.
 #[derive(Default)]
@@ -12,11 +12,11 @@ pub(super) struct Chosen {
     /// Implementations of this program.
     pub(super) native: Vec<String>,
     /// Implementations of PyTorch, by backends.
-    pub(super) pytorch: Vec<Group>,
+    pub(super) pytorch: Vec<ImplementationGroup>,
 }
 
 /// Implementations that run over the same backends.
-pub(super) struct Group {
+pub(super) struct ImplementationGroup {
     pub(super) backends: Vec<&'static str>,
     pub(super) lines: Vec<String>,
     /// What DDLB calls them.
@@ -33,7 +33,7 @@ impl Chosen {
     fn pytorch(&mut self, name: &str, backends: Vec<&'static str>, line: String) {
         let at = self.pytorch.iter().position(|group| group.backends == backends);
         let at = at.unwrap_or_else(|| {
-            self.pytorch.push(Group { backends, lines: Vec::new(), names: Vec::new() });
+            self.pytorch.push(ImplementationGroup { backends, lines: Vec::new(), names: Vec::new() });
             self.pytorch.len() - 1
         });
         let group = &mut self.pytorch[at];
@@ -52,7 +52,7 @@ const BACKENDS: &[&str] = &["nccl", "ucc", "ucc/tl/nccl", "ucc/tl/cuda", "ucc/tl
 const ORDERS: &[&str] = &["AG_before", "AG_after"];
 
 /// Reads the block `implementations`: a list of options for each name.
-pub(super) fn read(block: &mut Fields<'_>, primitives: &[&str], plan: &mut PlanText) -> Result<Chosen, Error> {
+pub(super) fn read(block: &mut MappedFields<'_>, primitives: &[&str], plan: &mut PlanText) -> Result<Chosen, Error> {
     let source = block.source;
     let mut chosen = Chosen::default();
     let named = block.rest();
@@ -63,7 +63,7 @@ pub(super) fn read(block: &mut Fields<'_>, primitives: &[&str], plan: &mut PlanT
     for (name, node) in named {
         let name = one_of(source, "implementations", name, node.at, NAMES)?;
         for options in items(source, name, node)? {
-            let fields = Fields::of_mapping(source, name, options)?;
+            let fields = MappedFields::of_mapping(source, name, options)?;
             match name {
                 "compute_only" => compute_only(fields, &mut chosen, plan)?,
                 "pytorch" => pytorch(fields, primitives, &mut chosen, plan)?,
@@ -82,7 +82,11 @@ pub(super) fn read(block: &mut Fields<'_>, primitives: &[&str], plan: &mut PlanT
 }
 
 /// The values of an option, one or a list; None where it is not given.
-fn values(fields: &mut Fields<'_>, name: &str, words: &[&'static str]) -> Result<Option<Vec<&'static str>>, Error> {
+fn values(
+    fields: &mut MappedFields<'_>,
+    name: &str,
+    words: &[&'static str],
+) -> Result<Option<Vec<&'static str>>, Error> {
     let source = fields.source;
     let Some(node) = fields.take(name) else { return Ok(None) };
     let all =
@@ -96,7 +100,7 @@ fn item(name: &str, options: &[(&str, String)]) -> String {
     if options.is_empty() { name.to_owned() } else { format!("{name}: {{{}}}", options.join(", ")) }
 }
 
-fn compute_only(mut fields: Fields<'_>, chosen: &mut Chosen, plan: &mut PlanText) -> Result<(), Error> {
+fn compute_only(mut fields: MappedFields<'_>, chosen: &mut Chosen, plan: &mut PlanText) -> Result<(), Error> {
     let sizes = values(&mut fields, "size", &["sharded", "unsharded"])?.unwrap_or_else(|| vec!["sharded"]);
     fields.finish(&["size"])?;
     let line = item("compute_only", &[("size", list(&sizes))]);
@@ -107,7 +111,12 @@ fn compute_only(mut fields: Fields<'_>, chosen: &mut Chosen, plan: &mut PlanText
 }
 
 /// DDLB's product and collective, one after the other: those of torch, and native ones to compare with.
-fn pytorch(mut fields: Fields<'_>, primitives: &[&str], chosen: &mut Chosen, plan: &mut PlanText) -> Result<(), Error> {
+fn pytorch(
+    mut fields: MappedFields<'_>,
+    primitives: &[&str],
+    chosen: &mut Chosen,
+    plan: &mut PlanText,
+) -> Result<(), Error> {
     let backends = values(&mut fields, "backend", BACKENDS)?.unwrap_or_else(|| vec!["nccl"]);
     let (source, line) = (fields.source, fields.line);
     let orders = values(&mut fields, "order", ORDERS)?;
@@ -141,7 +150,12 @@ const OF_NVFUSER: &[&str] = &[
 ];
 
 /// nvFuser is not run; its algorithms are there natively.
-fn fuser(mut fields: Fields<'_>, primitives: &[&str], chosen: &mut Chosen, plan: &mut PlanText) -> Result<(), Error> {
+fn fuser(
+    mut fields: MappedFields<'_>,
+    primitives: &[&str],
+    chosen: &mut Chosen,
+    plan: &mut PlanText,
+) -> Result<(), Error> {
     let source = fields.source;
     let algorithms = values(&mut fields, "algorithm", ALGORITHMS)?.unwrap_or_else(|| vec!["default"]);
     let mut chunks = Vec::new();
@@ -193,7 +207,7 @@ fn pipelines(algorithm: &str, chunks: &[u64]) -> Vec<String> {
 }
 
 /// An option as it stands in the file.
-fn given((name, node): (&&str, &Node)) -> String {
+fn given((name, node): (&&str, &ValueNode)) -> String {
     match &node.tree {
         Tree::List(items) => format!("{name}: {}", items.iter().map(kind).collect::<Vec<_>>().join(", ")),
         _ => format!("{name}: {}", kind(node)),
@@ -203,7 +217,7 @@ fn given((name, node): (&&str, &Node)) -> String {
 /// Implementations that are those of a library in PyTorch's ranks.
 fn of_library(
     name: &'static str,
-    mut fields: Fields<'_>,
+    mut fields: MappedFields<'_>,
     chosen: &mut Chosen,
     plan: &mut PlanText,
 ) -> Result<(), Error> {

@@ -6,7 +6,7 @@ use terms::{Collective, Dtype};
 use super::super::deepspeed_tables;
 use super::super::nccl::plain;
 use crate::Shape;
-use crate::collective::Call;
+use crate::collective::MeasuredCall;
 
 /// Whether busbw of an operation is (n-1)/n of its tput, in all versions.
 pub(super) fn has_share(name: &str) -> bool {
@@ -53,9 +53,15 @@ pub(super) fn shape(name: &str, bytes: u64, ranks: u32, backend: Option<&str>) -
         Collective::Barrier => None,
         _ => Some(false),
     };
-    let call = Call::new(op, ranks, backend, device);
-    let call =
-        Call { by_pytorch: true, dtype: Dtype::U8, bytes, in_place, isolated: op != Collective::Barrier, ..call };
+    let call = MeasuredCall::new(op, ranks, backend, device);
+    let call = MeasuredCall {
+        by_pytorch: true,
+        dtype: Dtype::U8,
+        bytes,
+        in_place,
+        isolated: op != Collective::Barrier,
+        ..call
+    };
     // Lists of tensors are copied in addition, and inference has a kernel of its own.
     let implementation = match name {
         "inference_all_reduce" => Some(name.to_owned()),

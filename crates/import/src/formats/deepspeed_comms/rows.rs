@@ -2,7 +2,7 @@
 
 use super::super::deepspeed_tables::{PrintedSize, decimals};
 use super::super::nccl::plain;
-use super::super::row_like::Words;
+use super::super::row_like::WordCount;
 
 /// How a head begins.
 pub(super) const HEAD: &str = "Comm. Op";
@@ -18,7 +18,7 @@ const STRAGGLER: &str =
 
 /// What a table holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum TableKind {
     /// Times of rank 0, and bandwidths.
     Latency,
     /// Times of the rank that waited least, and what rank 0 waited.
@@ -27,7 +27,7 @@ pub(super) enum Kind {
 
 /// A row.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Row {
+pub(super) struct CommsRow {
     /// The place of its operation among the names of the table.
     pub(super) name: usize,
     pub(super) size: PrintedSize,
@@ -40,8 +40,8 @@ pub(super) struct Row {
 
 /// What a line of a table is.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Found<'l> {
-    Row(Row),
+pub(super) enum TableLine<'l> {
+    Row(CommsRow),
     Name(&'l str),
     Damaged(String),
     Other,
@@ -55,11 +55,11 @@ pub(super) fn head(text: &str) -> Option<&str> {
 }
 
 /// What the table under a head holds. An error is the column that is not known, or None where the head is cut.
-pub(super) fn kind(head: &str) -> Result<Kind, Option<String>> {
+pub(super) fn kind(head: &str) -> Result<TableKind, Option<String>> {
     let head = one_spaced(head);
     match head.as_str() {
-        LATENCY => Ok(Kind::Latency),
-        STRAGGLER => Ok(Kind::Straggler),
+        LATENCY => Ok(TableKind::Latency),
+        STRAGGLER => Ok(TableKind::Straggler),
         _ if LATENCY.starts_with(&head) || STRAGGLER.starts_with(&head) => Err(None),
         _ => {
             let known = |one: &str| COLUMNS.split([',', ';']).any(|column| column.trim() == one);
@@ -84,36 +84,36 @@ fn one_spaced(text: &str) -> String {
 /// Whether a row may stand behind a prefix that is not that of the table.
 pub(super) fn is_row_within(text: &str) -> bool {
     let is_unit = |word: &str| matches!(word, "0B" | "B" | "KB" | "MB" | "GB" | "TB");
-    text.split_ascii_whitespace().any(is_unit) && Words::count(text).numbers >= 5
+    text.split_ascii_whitespace().any(is_unit) && WordCount::count(text).numbers >= 5
 }
 
 /// Reads a line below a head. A row needs the name of an operation above it.
-pub(super) fn read(text: &str, kind: Kind, has_no_name: bool) -> Found<'_> {
+pub(super) fn read(text: &str, kind: TableKind, has_no_name: bool) -> TableLine<'_> {
     let words: Vec<&str> = text.split_ascii_whitespace().collect();
     if let [name] = words[..]
         && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
         && name.starts_with(|first: char| first.is_ascii_lowercase())
     {
-        return Found::Name(name);
+        return TableLine::Name(name);
     }
     if text.contains(" | [Caller Func: ") {
         return match text.trim().ends_with(']') {
-            true => Found::Name(text.trim()),
-            false => Found::Damaged(format!("the name of an operation is cut: `{}`", plain(text))),
+            true => TableLine::Name(text.trim()),
+            false => TableLine::Damaged(format!("the name of an operation is cut: `{}`", plain(text))),
         };
     }
     let has_unit = matches!(words.get(1), Some(&("B" | "KB" | "MB" | "GB" | "TB")));
     let looks_like_a_row = words.first() == Some(&"0B") || has_unit;
-    if !looks_like_a_row && Words::count(text).numbers < 4 {
-        return Found::Other;
+    if !looks_like_a_row && WordCount::count(text).numbers < 4 {
+        return TableLine::Other;
     }
     if has_no_name {
-        return Found::Damaged("a row without the name of its operation above it".to_owned());
+        return TableLine::Damaged("a row without the name of its operation above it".to_owned());
     }
-    row(&words, kind).map_or_else(Found::Damaged, Found::Row)
+    row(&words, kind).map_or_else(TableLine::Damaged, TableLine::Row)
 }
 
-fn row(words: &[&str], kind: Kind) -> Result<Row, String> {
+fn row(words: &[&str], kind: TableKind) -> Result<CommsRow, String> {
     let (size, rest) = PrintedSize::parse(words)?;
     let &[count, total, second, third, fourth] = rest else {
         return Err(format!("expected 5 columns behind the size, found {}", rest.len()));
@@ -124,8 +124,8 @@ fn row(words: &[&str], kind: Kind) -> Result<Row, String> {
     let [third, fourth] = [decimals(third, 2)?, decimals(fourth, 2)?];
     // The table of stragglers has both totals in front.
     Ok(match kind {
-        Kind::Latency => Row { name: 0, size, count, total_ms, average_ms: second, rates: [third, fourth] },
-        Kind::Straggler => Row { name: 0, size, count, total_ms, average_ms: third, rates: [0.0, 0.0] },
+        TableKind::Latency => CommsRow { name: 0, size, count, total_ms, average_ms: second, rates: [third, fourth] },
+        TableKind::Straggler => CommsRow { name: 0, size, count, total_ms, average_ms: third, rates: [0.0, 0.0] },
     })
 }
 
@@ -154,7 +154,7 @@ impl Default for Ranks {
 
 impl Ranks {
     /// What a row of the table of latencies says.
-    pub(super) fn narrow(&mut self, line: usize, row: &Row) {
+    pub(super) fn narrow(&mut self, line: usize, row: &CommsRow) {
         let [tput, busbw] = row.rates;
         if tput < 0.1 {
             return;
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn one_number_of_ranks_fits_a_share_with_enough_digits() {
-        let row = |tput: f64, busbw: f64| Row {
+        let row = |tput: f64, busbw: f64| CommsRow {
             name: 0,
             size: PrintedSize { bytes: 1, rounded_in: None },
             count: 1,

@@ -4,7 +4,7 @@ use terms::Error;
 
 use super::super::deepspeed_tables::{PrintedSize, decimals};
 use super::super::nccl::plain;
-use super::super::row_like::{self, Words};
+use super::super::row_like::{self, WordCount};
 use super::super::versions::unknown_column;
 use crate::Source;
 
@@ -18,7 +18,7 @@ pub(super) struct Units {
 }
 
 /// What a row says.
-pub(super) struct Row {
+pub(super) struct DsBenchRow {
     pub(super) elements: u64,
     pub(super) element: u64,
     pub(super) bytes: u64,
@@ -59,18 +59,18 @@ pub(super) fn is_description(word: &str) -> bool {
 
 /// Whether a row may stand behind a prefix that is not that of the table.
 pub(super) fn is_row_within(text: &str) -> bool {
-    text.split_ascii_whitespace().any(is_description) && Words::count(text).numbers >= 3
+    text.split_ascii_whitespace().any(is_description) && WordCount::count(text).numbers >= 3
 }
 
 /// Whether a line of a table is hardly anything but a row.
 pub(super) fn is_row(text: &str) -> bool {
     text.split_ascii_whitespace().take(3).any(is_description)
-        || (row_like::begins_with_number(text) && Words::count(text).may_be(5))
+        || (row_like::begins_with_number(text) && WordCount::count(text).may_be(5))
 }
 
 /// `31.67 GB  8501054668x4  3176.620 ms  171.272  149.863`, or `4194304  1048576x4  172.352  48.671  36.504` of
 /// `--raw`.
-pub(super) fn row(text: &str, units: Units) -> Result<Row, String> {
+pub(super) fn row(text: &str, units: Units) -> Result<DsBenchRow, String> {
     let words: Vec<&str> = text.split_ascii_whitespace().collect();
     let (size, rest) = match units.raw {
         false => PrintedSize::parse(&words).map(|(size, rest)| (Some(size), rest))?,
@@ -108,5 +108,5 @@ pub(super) fn row(text: &str, units: Units) -> Result<Row, String> {
     }
     decimals(tput, 3)?;
     let busbw = decimals(busbw, 3)?;
-    Ok(Row { elements, element, bytes, time_s: printed * unit_s, time_within: 0.0005 / printed, busbw })
+    Ok(DsBenchRow { elements, element, bytes, time_s: printed * unit_s, time_within: 0.0005 / printed, busbw })
 }

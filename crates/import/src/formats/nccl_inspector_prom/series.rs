@@ -52,13 +52,13 @@ pub(super) fn role(metric: &str) -> Option<Is> {
 
 /// Labels of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Labels {
+pub(super) struct LineLabels {
     /// The labels as written: the same in all lines of one series of calls.
     pub(super) text: String,
     pairs: Vec<(String, String)>,
 }
 
-impl Labels {
+impl LineLabels {
     /// The value of a label.
     pub(super) fn get(&self, name: &str) -> Option<&str> {
         self.pairs.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
@@ -69,7 +69,7 @@ impl Labels {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Sample<'l> {
     pub(super) metric: &'l str,
-    pub(super) labels: Labels,
+    pub(super) labels: LineLabels,
     pub(super) value: f64,
 }
 
@@ -103,13 +103,13 @@ pub(super) fn sample(text: &str, cut_at: Option<usize>) -> Result<Sample<'_>, St
     if number < 0.0 {
         return Err(format!("expected a number from 0, found `{}`", plain(value)));
     }
-    Ok(Sample { metric: metric.trim(), labels: Labels { text: labels.to_owned(), pairs }, value: number })
+    Ok(Sample { metric: metric.trim(), labels: LineLabels { text: labels.to_owned(), pairs }, value: number })
 }
 
-type Pairs = Vec<(String, String)>;
+type LabelPairs = Vec<(String, String)>;
 
 /// The labels of a line from behind its brace, and the text of them and behind them.
-fn pairs(text: &str) -> Result<(Pairs, (&str, &str)), String> {
+fn pairs(text: &str) -> Result<(LabelPairs, (&str, &str)), String> {
     let cut = || "the line is cut: its labels have no end".to_owned();
     let mut pairs = Vec::new();
     let mut rest = text;

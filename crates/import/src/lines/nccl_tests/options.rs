@@ -135,7 +135,7 @@ pub(super) static TABLE: &[Theirs] = &[
 
 /// An option of theirs in a line.
 #[derive(Clone, Copy)]
-pub(super) struct Given<'a> {
+pub(super) struct GivenOption<'a> {
     /// Name of the option as it is written.
     pub(super) name: &'a str,
     pub(super) option: &'static Theirs,
@@ -144,20 +144,20 @@ pub(super) struct Given<'a> {
 }
 
 /// The option that a word is: `-b`, `-b8`, `--minbytes`, `--minbytes=8`.
-pub(super) fn given(word: &str) -> Option<Given<'_>> {
+pub(super) fn given(word: &str) -> Option<GivenOption<'_>> {
     if let Some(long) = word.strip_prefix("--") {
         let (name, value) = long.split_once('=').map_or((long, None), |(name, value)| (name, Some(value)));
         let wanted = name.replace('-', "_");
         let option = TABLE.iter().find(|option| option.longs.contains(&wanted.as_str()))?;
-        return Some(Given { name: &word[..name.len() + 2], option, value });
+        return Some(GivenOption { name: &word[..name.len() + 2], option, value });
     }
     let (name, value) = word.split_at_checked(2)?;
     let option = TABLE.iter().find(|option| option.short == name)?;
     match value {
-        "" => Some(Given { name, option, value: None }),
+        "" => Some(GivenOption { name, option, value: None }),
         // `-np` is not `-n p`.
         _ if value.starts_with(|first: char| first.is_ascii_digit()) => {
-            Some(Given { name, option, value: Some(value) })
+            Some(GivenOption { name, option, value: Some(value) })
         }
         _ => None,
     }

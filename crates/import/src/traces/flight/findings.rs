@@ -7,11 +7,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::mismatch::{self, Difference, Mismatch};
 use super::ring::{FlightEntry, FlightRank, Frame};
-use super::waits::{Call, Dumps, Waiting};
+use super::waits::{CallRole, Dumps, Waiting};
 
 /// One cause of a hang.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Finding {
+pub struct HangCause {
     /// What is wrong.
     pub problem: Problem,
     /// The call, as one of the ranks that arrived noted it.
@@ -46,7 +46,7 @@ pub struct Missing {
     pub last: Option<FlightEntry>,
 }
 
-impl Finding {
+impl HangCause {
     /// Where the first of the ranks that arrived called it, innermost first.
     pub fn frames(&self) -> &[Frame] {
         &self.call.frames
@@ -54,11 +54,11 @@ impl Finding {
 }
 
 /// Causes, and the ranks that wait because of them.
-pub(super) fn find(ranks: &[FlightRank], groups: &[(String, Vec<u32>)]) -> (Vec<Finding>, Vec<Waiting>) {
+pub(super) fn find(ranks: &[FlightRank], groups: &[(String, Vec<u32>)]) -> (Vec<HangCause>, Vec<Waiting>) {
     let dumps = Dumps::new(ranks, groups);
     let awaits: BTreeMap<u32, Vec<u32>> = dumps.at.keys().map(|rank| (*rank, dumps.awaits(*rank))).collect();
     let (open, ended): (Vec<_>, Vec<_>) = mismatch::find(&dumps).into_iter().partition(|found| found.is_open);
-    let mut findings: Vec<Finding> = open.into_iter().map(of_mismatch).collect();
+    let mut findings: Vec<HangCause> = open.into_iter().map(of_mismatch).collect();
     findings.extend(not_reached(&dumps, &awaits));
     let stuck = stuck(&dumps, &awaits, &findings);
     findings.extend(stuck);
@@ -67,7 +67,7 @@ pub(super) fn find(ranks: &[FlightRank], groups: &[(String, Vec<u32>)]) -> (Vec<
         findings.extend(ended.into_iter().map(of_mismatch));
     }
     findings.sort_by(|a, b| {
-        let key = |one: &Finding| (one.problem, one.call.group.clone(), one.call.sequence);
+        let key = |one: &HangCause| (one.problem, one.call.group.clone(), one.call.sequence);
         key(a).cmp(&key(b))
     });
     let causes: BTreeSet<u32> = findings.iter().flat_map(|found| &found.missing).map(|missing| missing.rank).collect();
@@ -79,9 +79,9 @@ pub(super) fn find(ranks: &[FlightRank], groups: &[(String, Vec<u32>)]) -> (Vec<
     (findings, waiting.collect())
 }
 
-fn of_mismatch(found: Mismatch<'_>) -> Finding {
+fn of_mismatch(found: Mismatch<'_>) -> HangCause {
     let missing = found.odd.into_iter().map(|(rank, entry)| Missing { rank, last: Some(entry.clone()) });
-    Finding {
+    HangCause {
         problem: Problem::Mismatch(found.difference),
         call: found.expected.clone(),
         arrived: found.usual,
@@ -90,9 +90,9 @@ fn of_mismatch(found: Mismatch<'_>) -> Finding {
 }
 
 /// Ranks that others wait for and that are in no call. Those that were awaited first in the same call are one finding.
-fn not_reached<'r>(dumps: &Dumps<'r>, awaits: &BTreeMap<u32, Vec<u32>>) -> Vec<Finding> {
+fn not_reached<'r>(dumps: &Dumps<'r>, awaits: &BTreeMap<u32, Vec<u32>>) -> Vec<HangCause> {
     // The oldest call in which a rank is awaited, and who waits in it.
-    let mut causes: BTreeMap<u32, (&Call<'r>, &'r FlightEntry)> = BTreeMap::new();
+    let mut causes: BTreeMap<u32, (&CallRole<'r>, &'r FlightEntry)> = BTreeMap::new();
     for (rank, others) in awaits {
         let Some((call, entry)) = dumps.at.get(rank).map(|(call, entry)| (call, *entry)) else { continue };
         for other in others.iter().filter(|other| !dumps.at.contains_key(*other)) {
@@ -102,11 +102,11 @@ fn not_reached<'r>(dumps: &Dumps<'r>, awaits: &BTreeMap<u32, Vec<u32>>) -> Vec<F
             }
         }
     }
-    let mut calls: BTreeMap<&Call<'r>, (&'r FlightEntry, Vec<u32>)> = BTreeMap::new();
+    let mut calls: BTreeMap<&CallRole<'r>, (&'r FlightEntry, Vec<u32>)> = BTreeMap::new();
     for (rank, (call, entry)) in causes {
         calls.entry(call).or_insert_with(|| (entry, Vec::new())).1.push(rank);
     }
-    let finding = |(call, (entry, ranks)): (&Call<'r>, (&FlightEntry, Vec<u32>))| Finding {
+    let finding = |(call, (entry, ranks)): (&CallRole<'r>, (&FlightEntry, Vec<u32>))| HangCause {
         problem: Problem::NotReached,
         call: entry.clone(),
         arrived: dumps.entered(call),
@@ -116,7 +116,7 @@ fn not_reached<'r>(dumps: &Dumps<'r>, awaits: &BTreeMap<u32, Vec<u32>>) -> Vec<F
 }
 
 /// Calls in which nobody with a dump is awaited, and that did not end. Transfers of a communicator are one finding.
-fn stuck(dumps: &Dumps<'_>, awaits: &BTreeMap<u32, Vec<u32>>, known: &[Finding]) -> Vec<Finding> {
+fn stuck(dumps: &Dumps<'_>, awaits: &BTreeMap<u32, Vec<u32>>, known: &[HangCause]) -> Vec<HangCause> {
     let mut calls: BTreeMap<(&str, bool, u64), Vec<u32>> = BTreeMap::new();
     for (rank, (_, entry)) in dumps.at.iter().filter(|(rank, _)| awaits.get(*rank).is_some_and(Vec::is_empty)) {
         let sequence = if entry.is_p2p { 0 } else { entry.sequence };
@@ -146,13 +146,13 @@ fn stuck(dumps: &Dumps<'_>, awaits: &BTreeMap<u32, Vec<u32>>, known: &[Finding])
         };
         let last = |rank: u32| dumps.at.get(&rank).map(|(_, entry)| (*entry).clone());
         let missing = missing.into_iter().map(|rank| Missing { rank, last: last(rank) }).collect();
-        Some(Finding { problem, call: (*first).clone(), arrived, missing })
+        Some(HangCause { problem, call: (*first).clone(), arrived, missing })
     };
     calls.into_values().filter_map(finding).collect()
 }
 
 /// Ranks that wait in a circle, which no other cause explains.
-fn deadlock(dumps: &Dumps<'_>, awaits: &BTreeMap<u32, Vec<u32>>) -> Option<Finding> {
+fn deadlock(dumps: &Dumps<'_>, awaits: &BTreeMap<u32, Vec<u32>>) -> Option<HangCause> {
     // Ranks from which a cause is reached: one that is in no call, or in a call in which it waits for nobody.
     let mut explained: BTreeSet<u32> = dumps.ranks();
     explained.retain(|rank| awaits.get(rank).is_none_or(Vec::is_empty));
@@ -173,7 +173,7 @@ fn deadlock(dumps: &Dumps<'_>, awaits: &BTreeMap<u32, Vec<u32>>) -> Option<Findi
     }
     let circle = path.split_off(path.iter().position(|known| *known == rank)?);
     let at = |rank: &u32| dumps.at.get(rank).map(|(_, entry)| (*entry).clone());
-    Some(Finding {
+    Some(HangCause {
         problem: Problem::Deadlock,
         call: circle.first().and_then(at)?,
         arrived: Vec::new(),

@@ -82,7 +82,7 @@ fn frame(value: &Value) -> Frame {
 
 /// The rank's Flight Recorder, which has no stacks here. None where it cannot be read: the file next to it has more.
 fn dump(recorder: Value, rank: u32) -> Option<Dump> {
-    let tree = tree::Tree::of_json(recorder).ok()?;
+    let tree = tree::DumpTree::of_json(recorder).ok()?;
     let dump = read::dump(&tree).ok()?;
     Some(Dump { known_rank: Some(rank), ..dump })
 }

@@ -30,7 +30,7 @@ pub fn join_flight(timeline: &mut Timeline, flight: &FlightReport) -> usize {
 
 /// A call that needs a number.
 #[derive(Clone, Copy)]
-struct Open {
+struct OpenCall {
     begin_ns: i64,
     call: usize,
     operation: NameId,
@@ -40,12 +40,12 @@ struct Open {
 fn join(rank: &mut RankTimeline, ring: &FlightRank, names: &mut Names) -> Result<usize, String> {
     // A wait names a call, too.
     let spans = rank.spans.iter().filter(|span| span.kind == Kind::Collective);
-    let mut open: Vec<Open> = spans
+    let mut open: Vec<OpenCall> = spans
         .filter_map(|span| {
             let call = rank.collectives.get(span.collective as usize)?;
             let (operation, bytes) = (call.operation, call.bytes);
             let is_open = call.sequence.is_none();
-            is_open.then_some(Open { begin_ns: span.begin_ns, call: span.collective as usize, operation, bytes })
+            is_open.then_some(OpenCall { begin_ns: span.begin_ns, call: span.collective as usize, operation, bytes })
         })
         .collect();
     open.sort_by_key(|open| open.begin_ns);
@@ -72,7 +72,7 @@ fn join(rank: &mut RankTimeline, ring: &FlightRank, names: &mut Names) -> Result
 
 /// The entry of the first call, so that each call begins after its entry was enqueued and the entry behind the last call was
 /// enqueued after it.
-fn matching(open: &[Open], entries: &[&FlightEntry], names: &Names) -> Result<usize, String> {
+fn matching(open: &[OpenCall], entries: &[&FlightEntry], names: &Names) -> Result<usize, String> {
     let (first, last) =
         (open[0].begin_ns.saturating_add(SLACK_NS), open[open.len() - 1].begin_ns.saturating_add(SLACK_NS));
     let candidates = entries.partition_point(|entry| entry.created_ns <= first);
@@ -102,7 +102,7 @@ fn matching(open: &[Open], entries: &[&FlightEntry], names: &Names) -> Result<us
     }
 }
 
-fn does_match(open: &[Open], entries: &[&FlightEntry], names: &Names) -> bool {
+fn does_match(open: &[OpenCall], entries: &[&FlightEntry], names: &Names) -> bool {
     let mut swapped = false;
     for (at, entry) in entries.iter().take(open.len()).enumerate() {
         if entry.created_ns > open[at].begin_ns.saturating_add(SLACK_NS) {
@@ -124,7 +124,7 @@ fn does_match(open: &[Open], entries: &[&FlightEntry], names: &Names) -> bool {
     !swapped
 }
 
-fn fits(open: &Open, entry: &FlightEntry, names: &Names) -> bool {
+fn fits(open: &OpenCall, entry: &FlightEntry, names: &Names) -> bool {
     let is_same = names.get(open.operation) == entry.operation
         // gloo reduces and scatters by an all_reduce, which is what the profiler shows.
         || (names.get(open.operation) == "all_reduce" && entry.operation == "reduce_scatter");

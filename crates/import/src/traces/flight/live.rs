@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::findings::{Finding, Missing, Problem, find};
+use super::findings::{HangCause, Missing, Problem, find};
 use super::mismatch::Difference;
 use super::ring::{FlightEntry, FlightRank, Frame};
 use super::{FlightReport, HangNote};
@@ -87,7 +87,7 @@ fn entry(rank: &LiveRank) -> Option<FlightEntry> {
 
 /// All ranks are in one operation, and some of them at another line: the calls differ, though their names do not. The line of
 /// most ranks is the usual one.
-fn other_lines(ranks: &[LiveRank]) -> Option<Finding> {
+fn other_lines(ranks: &[LiveRank]) -> Option<HangCause> {
     let mut places: BTreeMap<&str, Vec<&LiveRank>> = BTreeMap::new();
     for rank in ranks.iter().filter(|rank| rank.collective.is_some() && !rank.place.is_empty()) {
         places.entry(&rank.place).or_default().push(rank);
@@ -96,7 +96,7 @@ fn other_lines(ranks: &[LiveRank]) -> Option<Finding> {
     let usual = places.values().max_by_key(|of| (of.len(), first(of))).filter(|_| places.len() > 1)?;
     let odd = places.values().filter(|of| *of != usual).flatten();
     let missing = odd.map(|rank| Missing { rank: rank.rank, last: entry(rank) });
-    Some(Finding {
+    Some(HangCause {
         problem: Problem::Mismatch(Difference::Operation),
         call: entry(usual.first()?)?,
         arrived: usual.iter().map(|rank| rank.rank).collect(),
@@ -115,7 +115,7 @@ mod tests {
 
     fn causes(ranks: &[LiveRank], world: Option<u32>) -> Vec<(Problem, Vec<u32>, Vec<u32>)> {
         let found = live(ranks, world).0.findings;
-        let of = |found: Finding| {
+        let of = |found: HangCause| {
             (found.problem, found.missing.iter().map(|one| one.rank).collect::<Vec<_>>(), found.arrived)
         };
         found.into_iter().map(of).collect()

@@ -21,9 +21,9 @@ use terms::Error;
 
 use super::input::Input;
 use super::rank_names::rank_of_dump;
-use super::{Part, TraceFormat};
+use super::{TraceContent, TraceFormat};
 
-pub use findings::{Finding, Missing, Problem};
+pub use findings::{HangCause, Missing, Problem};
 pub(super) use hang::HangFile;
 pub use hang::HangNote;
 pub use join::join_flight;
@@ -56,7 +56,7 @@ pub(super) const JSON: TraceFormat = TraceFormat {
     },
     read: |input| {
         let bytes = input.bytes(LARGEST)?;
-        dump(input, tree::json(&bytes).and_then(tree::Tree::of_json))
+        dump(input, tree::json(&bytes).and_then(tree::DumpTree::of_json))
     },
 };
 
@@ -68,13 +68,13 @@ pub(super) const HANG: TraceFormat = TraceFormat {
         let keys = ["\"since_last_step_s\"", "\"steps_ended\""];
         input.first() == Some(b'{') && keys.iter().all(|key| input.head_holds(key))
     },
-    read: |input| Ok(Part::Hang(Box::new(hang::read(&input.name(), &input.bytes(LARGEST)?)))),
+    read: |input| Ok(TraceContent::Hang(Box::new(hang::read(&input.name(), &input.bytes(LARGEST)?)))),
 };
 
-fn dump(input: &Input, tree: Result<tree::Tree, Error>) -> Result<Part, Error> {
+fn dump(input: &Input, tree: Result<tree::DumpTree, Error>) -> Result<TraceContent, Error> {
     let dump = tree.and_then(|tree| read::dump(&tree));
     let named = |error: Error| Error { what: format!("{}: {}", input.name(), error.what), ..error };
-    Ok(Part::Flight(Box::new(dump.map_err(named)?)))
+    Ok(TraceContent::Flight(Box::new(dump.map_err(named)?)))
 }
 
 /// The dumps of all ranks as one report.

@@ -4,12 +4,12 @@ use std::collections::HashMap;
 
 use terms::{Error, outside};
 
-use super::tree::{Tree, Value};
+use super::tree::{DumpTree, Value};
 
 /// Reads a pickle.
-pub(super) fn read(bytes: &[u8]) -> Result<Tree, Error> {
+pub(super) fn read(bytes: &[u8]) -> Result<DumpTree, Error> {
     let mut machine =
-        Machine { bytes, at: 0, tree: Tree::default(), stack: Vec::new(), marks: Vec::new(), memo: HashMap::new() };
+        Machine { bytes, at: 0, tree: DumpTree::default(), stack: Vec::new(), marks: Vec::new(), memo: HashMap::new() };
     loop {
         let at = machine.at;
         let opcode = machine.take(1)?[0];
@@ -26,7 +26,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Tree, Error> {
 struct Machine<'b> {
     bytes: &'b [u8],
     at: usize,
-    tree: Tree,
+    tree: DumpTree,
     stack: Vec<u32>,
     /// Heights of the stack.
     marks: Vec<usize>,

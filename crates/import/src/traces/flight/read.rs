@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use terms::Error;
 
-use super::tree::{Node, Tree};
+use super::tree::{DumpNode, DumpTree};
 use super::{Dump, FlightEntry, FlightRank, Frame};
 use crate::traces::words;
 
@@ -22,12 +22,12 @@ const MOST_SIZES: usize = 1024;
 pub(super) const BATCH: &str = "coalesced";
 
 /// Reads a dump.
-pub(super) fn dump(tree: &Tree) -> Result<Dump, Error> {
+pub(super) fn dump(tree: &DumpTree) -> Result<Dump, Error> {
     let top = tree.top();
     if !top.is_object() {
         return Err(Error::new("this is not a dump of the Flight Recorder").cause("it is not a dictionary"));
     }
-    let version = top.get("version").and_then(Node::text).unwrap_or("none");
+    let version = top.get("version").and_then(DumpNode::text).unwrap_or("none");
     if version.split('.').next() != Some("2") {
         return Err(Error::new(format!("version {version} of the Flight Recorder's dumps is not known"))
             .hint("valid values: 2.0 and later below 3"));
@@ -45,7 +45,7 @@ pub(super) fn dump(tree: &Tree) -> Result<Dump, Error> {
     }
     let mut texts = Texts::default();
     let (mut odd, mut deep) = (0, 0);
-    for node in top.get("entries").into_iter().flat_map(Node::items).skip(entries.saturating_sub(MOST_ENTRIES)) {
+    for node in top.get("entries").into_iter().flat_map(DumpNode::items).skip(entries.saturating_sub(MOST_ENTRIES)) {
         match entry(node, &mut texts) {
             Some(entry) => dump.rank.entries.push(entry),
             None => odd += 1,
@@ -81,8 +81,8 @@ fn finish_batches(entries: &mut [FlightEntry]) {
 struct Texts(HashMap<String, Arc<str>>);
 
 impl Texts {
-    fn one(&mut self, node: Option<Node<'_>>) -> Arc<str> {
-        let text = node.and_then(Node::text).unwrap_or("?");
+    fn one(&mut self, node: Option<DumpNode<'_>>) -> Arc<str> {
+        let text = node.and_then(DumpNode::text).unwrap_or("?");
         if let Some(known) = self.0.get(text) {
             return Arc::clone(known);
         }
@@ -92,21 +92,21 @@ impl Texts {
     }
 }
 
-fn entry(node: Node<'_>, texts: &mut Texts) -> Option<FlightEntry> {
+fn entry(node: DumpNode<'_>, texts: &mut Texts) -> Option<FlightEntry> {
     let unsigned = |key: &str| node.get(key)?.whole()?.try_into().ok();
-    let text = |key: &str| node.get(key).and_then(Node::text);
-    let mut group = node.get("process_group")?.items().filter_map(Node::text);
-    let frames = node.get("frames").into_iter().flat_map(Node::items).take(MOST_FRAMES);
+    let text = |key: &str| node.get(key).and_then(DumpNode::text);
+    let mut group = node.get("process_group")?.items().filter_map(DumpNode::text);
+    let frames = node.get("frames").into_iter().flat_map(DumpNode::items).take(MOST_FRAMES);
     let frames = frames.map(|frame| Frame {
         name: texts.one(frame.get("name")),
         file: texts.one(frame.get("filename")),
-        line: frame.get("line").and_then(Node::whole).and_then(|line| line.try_into().ok()).unwrap_or(0),
+        line: frame.get("line").and_then(DumpNode::whole).and_then(|line| line.try_into().ok()).unwrap_or(0),
     });
     let state = text("state").unwrap_or("unknown");
-    let is_retired = node.get("retired").and_then(Node::truth).unwrap_or(false);
+    let is_retired = node.get("retired").and_then(DumpNode::truth).unwrap_or(false);
     let dtypes = |key: &str| -> Vec<String> {
-        let all = node.get(key).into_iter().flat_map(Node::items).take(MOST_SIZES);
-        all.filter_map(Node::text).map(str::to_owned).collect()
+        let all = node.get(key).into_iter().flat_map(DumpNode::items).take(MOST_SIZES);
+        all.filter_map(DumpNode::text).map(str::to_owned).collect()
     };
     let name = text("profiling_name")?;
     let peers = peers(name);
@@ -115,7 +115,7 @@ fn entry(node: Node<'_>, texts: &mut Texts) -> Option<FlightEntry> {
         group: words::group(group.next()?, group.next().unwrap_or_default()),
         sequence: unsigned("collective_seq_id")?,
         // Early versions do not say it.
-        is_p2p: node.get("is_p2p").and_then(Node::truth).unwrap_or(peers.is_some()),
+        is_p2p: node.get("is_p2p").and_then(DumpNode::truth).unwrap_or(peers.is_some()),
         p2p_sequence: unsigned("p2p_seq_id").unwrap_or(0),
         peers,
         operation: words::operation(name).into_owned(),
@@ -127,7 +127,7 @@ fn entry(node: Node<'_>, texts: &mut Texts) -> Option<FlightEntry> {
         is_finished: is_retired || state == "completed",
         state: state.to_owned(),
         created_ns: node.get("time_created_ns")?.whole().filter(|created| *created > 0)?,
-        duration_ms: node.get("duration_ms").and_then(Node::real).filter(|duration| duration.is_finite()),
+        duration_ms: node.get("duration_ms").and_then(DumpNode::real).filter(|duration| duration.is_finite()),
     })
 }
 
@@ -141,10 +141,10 @@ fn peers(name: &str) -> Option<(u32, u32)> {
     }
 }
 
-fn sizes(node: Option<Node<'_>>) -> Vec<Vec<u64>> {
+fn sizes(node: Option<DumpNode<'_>>) -> Vec<Vec<u64>> {
     let mut left = MOST_SIZES;
-    let tensors = node.into_iter().flat_map(Node::items).take(MOST_SIZES);
-    let tensor = |tensor: Node<'_>| {
+    let tensors = node.into_iter().flat_map(DumpNode::items).take(MOST_SIZES);
+    let tensor = |tensor: DumpNode<'_>| {
         let sizes: Vec<u64> = tensor.items().take(left).filter_map(|size| size.whole()?.try_into().ok()).collect();
         left -= sizes.len();
         sizes
@@ -153,12 +153,12 @@ fn sizes(node: Option<Node<'_>>) -> Vec<Vec<u64>> {
 }
 
 /// Communicators that `pg_config` names with their ranks. gloo has one entry without a name, which says nothing.
-fn groups(top: Node<'_>) -> Vec<(String, Vec<u32>)> {
+fn groups(top: DumpNode<'_>) -> Vec<(String, Vec<u32>)> {
     let mut groups = Vec::new();
-    for group in top.get("pg_config").into_iter().flat_map(Node::values).take(MOST_ENTRIES) {
-        let text = |key: &str| group.get(key).and_then(Node::text).unwrap_or_default();
+    for group in top.get("pg_config").into_iter().flat_map(DumpNode::values).take(MOST_ENTRIES) {
+        let text = |key: &str| group.get(key).and_then(DumpNode::text).unwrap_or_default();
         let listed =
-            group.get("ranks").into_iter().flat_map(Node::items).filter_map(|rank| rank.whole()?.try_into().ok());
+            group.get("ranks").into_iter().flat_map(DumpNode::items).filter_map(|rank| rank.whole()?.try_into().ok());
         let written = text("ranks").split(['[', ']', ',', ' ']).filter_map(|rank| rank.parse().ok());
         let ranks: Vec<u32> = listed.chain(written).take(MOST_ENTRIES).collect();
         if !text("name").is_empty() && !ranks.is_empty() {

@@ -1,6 +1,6 @@
 //! What the Flight Recorders of all ranks say together.
 
-use super::findings::Finding;
+use super::findings::HangCause;
 use super::ring::FlightRank;
 use super::waits::Waiting;
 
@@ -10,7 +10,7 @@ pub struct FlightReport {
     /// By rank.
     pub ranks: Vec<FlightRank>,
     /// Where a hang begins, one entry for each cause; empty where no rank waits.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<HangCause>,
     /// Ranks that wait for others, by rank. A rank that a finding names as missing is not among them.
     pub waiting: Vec<Waiting>,
     /// Communicators whose ranks the dumps list.

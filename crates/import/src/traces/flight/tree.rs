@@ -31,13 +31,13 @@ pub(super) enum Value {
 
 /// All values of a dump.
 #[derive(Debug, Default)]
-pub(super) struct Tree {
+pub(super) struct DumpTree {
     values: Vec<Value>,
     /// The place of the outermost value.
     pub(super) root: u32,
 }
 
-impl Tree {
+impl DumpTree {
     /// Keeps a value and gives its place.
     pub(super) fn keep(&mut self, value: Value) -> Result<u32, Error> {
         if self.values.len() >= MOST {
@@ -53,8 +53,8 @@ impl Tree {
     }
 
     /// The outermost value.
-    pub(super) fn top(&self) -> Node<'_> {
-        Node { tree: self, place: self.root }
+    pub(super) fn top(&self) -> DumpNode<'_> {
+        DumpNode { tree: self, place: self.root }
     }
 
     /// The values of JSON.
@@ -89,12 +89,12 @@ impl Tree {
 
 /// One value of a tree.
 #[derive(Clone, Copy)]
-pub(super) struct Node<'t> {
-    tree: &'t Tree,
+pub(super) struct DumpNode<'t> {
+    tree: &'t DumpTree,
     place: u32,
 }
 
-impl<'t> Node<'t> {
+impl<'t> DumpNode<'t> {
     fn value(self) -> Option<&'t Value> {
         self.tree.values.get(self.place as usize)
     }

@@ -26,7 +26,7 @@ pub(super) type Calls<'r> = BTreeMap<u64, &'r FlightEntry>;
 
 /// What a call is to the ranks that take part.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Call<'r> {
+pub(super) enum CallRole<'r> {
     /// A communicator and the number in it.
     Collective(&'r str, u64),
     /// A communicator, sender, receiver, and the place among their transfers that have not ended.
@@ -44,7 +44,7 @@ pub(super) struct Dumps<'r> {
     /// Transfers that have not ended, by communicator, sender and receiver: those of the sender, those of the receiver.
     pub(super) transfers: BTreeMap<(&'r str, u32, u32), [Vec<&'r FlightEntry>; 2]>,
     /// The oldest call of each rank that has not ended.
-    pub(super) at: BTreeMap<u32, (Call<'r>, &'r FlightEntry)>,
+    pub(super) at: BTreeMap<u32, (CallRole<'r>, &'r FlightEntry)>,
     /// The last entry of each rank that has a dump.
     last: BTreeMap<u32, Option<&'r FlightEntry>>,
 }
@@ -83,22 +83,22 @@ impl<'r> Dumps<'r> {
     /// Notes the calls of a rank that have not ended.
     fn add_open(&mut self, rank: &'r FlightRank) {
         let age = |entry: &FlightEntry| (entry.created_ns, entry.record);
-        let mut open: Vec<(Call<'r>, &'r FlightEntry)> = Vec::new();
+        let mut open: Vec<(CallRole<'r>, &'r FlightEntry)> = Vec::new();
         for (group, calls) in &self.groups {
             let Some(calls) = calls.get(&rank.rank) else { continue };
             let not_ended = calls.iter().filter(|(_, entry)| !entry.is_finished);
-            open.extend(not_ended.map(|(sequence, entry)| (Call::Collective(group, *sequence), *entry)));
+            open.extend(not_ended.map(|(sequence, entry)| (CallRole::Collective(group, *sequence), *entry)));
         }
         for entry in rank.entries.iter().filter(|entry| entry.is_p2p && !entry.is_finished && entry.operation != BATCH)
         {
             let group = entry.group.as_str();
             let Some((from, to)) = entry.peers else {
-                open.push((Call::Unknown(rank.rank, entry.record), entry));
+                open.push((CallRole::Unknown(rank.rank, entry.record), entry));
                 continue;
             };
             let side = usize::from(to == rank.rank);
             let of_pair = &mut self.transfers.entry((group, from, to)).or_default()[side];
-            open.push((Call::Transfer(group, from, to, of_pair.len()), entry));
+            open.push((CallRole::Transfer(group, from, to, of_pair.len()), entry));
             of_pair.push(entry);
         }
         if let Some(oldest) = open.into_iter().min_by_key(|(_, entry)| age(entry)) {
@@ -114,7 +114,7 @@ impl<'r> Dumps<'r> {
             };
             let others = || self.groups.get(last.group.as_str()).into_iter().flatten();
             if !self.at.contains_key(&rank.rank) && others().any(|(_, calls)| !has_reached(calls, last.sequence)) {
-                self.at.insert(rank.rank, (Call::Collective(&last.group, last.sequence), last));
+                self.at.insert(rank.rank, (CallRole::Collective(&last.group, last.sequence), last));
             }
         }
     }
@@ -123,7 +123,7 @@ impl<'r> Dumps<'r> {
     pub(super) fn awaits(&self, rank: u32) -> Vec<u32> {
         let Some((call, _)) = self.at.get(&rank) else { return Vec::new() };
         match call {
-            Call::Collective(group, sequence) => {
+            CallRole::Collective(group, sequence) => {
                 let members = self.groups.get(group).into_iter().flatten();
                 let late = members.filter(|(_, calls)| match calls.get(sequence) {
                     // A rank that is in an older call gets to this one later.
@@ -132,39 +132,39 @@ impl<'r> Dumps<'r> {
                 });
                 late.map(|(other, _)| *other).filter(|other| *other != rank && !self.is_in(*other, call)).collect()
             }
-            Call::Transfer(group, from, to, place) => {
+            CallRole::Transfer(group, from, to, place) => {
                 let (other, side) = if *from == rank { (*to, 1) } else { (*from, 0) };
                 let sides = self.transfers.get(&(*group, *from, *to));
                 let has_begun = sides.is_some_and(|sides| sides[side].len() > *place);
                 // Transfers of one rank run at the same time as each other, and after a collective.
-                let is_behind = matches!(self.at.get(&other), Some((Call::Collective(..), _)));
+                let is_behind = matches!(self.at.get(&other), Some((CallRole::Collective(..), _)));
                 let is_late = self.last.contains_key(&other) && (!has_begun || is_behind);
                 is_late.then_some(other).into_iter().collect()
             }
-            Call::Unknown(..) => Vec::new(),
+            CallRole::Unknown(..) => Vec::new(),
         }
     }
 
     /// Ranks without a dump that take part in a call.
-    pub(super) fn absent(&self, call: &Call<'r>) -> Vec<u32> {
+    pub(super) fn absent(&self, call: &CallRole<'r>) -> Vec<u32> {
         match call {
-            Call::Collective(group, _) => self.absent.get(group).cloned().unwrap_or_default(),
-            Call::Transfer(_, from, to, _) => {
+            CallRole::Collective(group, _) => self.absent.get(group).cloned().unwrap_or_default(),
+            CallRole::Transfer(_, from, to, _) => {
                 [*from, *to].into_iter().filter(|rank| !self.last.contains_key(rank)).collect()
             }
-            Call::Unknown(..) => Vec::new(),
+            CallRole::Unknown(..) => Vec::new(),
         }
     }
 
     /// Whether this is the call that a rank is in.
-    pub(super) fn is_in(&self, rank: u32, call: &Call<'r>) -> bool {
+    pub(super) fn is_in(&self, rank: u32, call: &CallRole<'r>) -> bool {
         self.at.get(&rank).is_some_and(|(own, _)| own == call)
     }
 
     /// Ranks that entered a call.
-    pub(super) fn entered(&self, call: &Call<'r>) -> Vec<u32> {
+    pub(super) fn entered(&self, call: &CallRole<'r>) -> Vec<u32> {
         match call {
-            Call::Collective(group, sequence) => {
+            CallRole::Collective(group, sequence) => {
                 let members = self.groups.get(group).into_iter().flatten();
                 members.filter(|(_, calls)| has_reached(calls, *sequence)).map(|(rank, _)| *rank).collect()
             }

@@ -2,11 +2,11 @@
 
 use trace::timeline::{CollectiveCall, Names};
 
-use crate::traces::events::Event;
+use crate::traces::events::TraceEvent;
 use crate::traces::words::{self, UNKNOWN_GROUP};
 
 /// The call of a span `gloo:OPERATION`, which names no communicator.
-pub(super) fn gloo(event: &Event, names: &mut Names) -> CollectiveCall {
+pub(super) fn gloo(event: &TraceEvent, names: &mut Names) -> CollectiveCall {
     let name = event.name();
     let operation = words::operation(&name);
     let mut call = words::call(names, &operation, UNKNOWN_GROUP);
@@ -21,13 +21,13 @@ pub(super) fn gloo(event: &Event, names: &mut Names) -> CollectiveCall {
 }
 
 /// The call of a span `nccl:OPERATION` of the host, which only puts it on a stream.
-pub(super) fn enqueued(event: &Event, names: &mut Names) -> CollectiveCall {
+pub(super) fn enqueued(event: &TraceEvent, names: &mut Names) -> CollectiveCall {
     // The same name and the same arguments.
     gloo(event, names)
 }
 
 /// The call that a record function of torch.distributed marks on the host, or an operation of symmetric memory.
-pub(super) fn recorded(event: &Event, names: &mut Names) -> CollectiveCall {
+pub(super) fn recorded(event: &TraceEvent, names: &mut Names) -> CollectiveCall {
     match event.argument("Collective name") {
         Some(_) => nccl(event, names),
         None => gloo(event, names),
@@ -35,7 +35,7 @@ pub(super) fn recorded(event: &Event, names: &mut Names) -> CollectiveCall {
 }
 
 /// The call of a kernel of NCCL or RCCL. Traces before 2023 have a kernel's name only.
-pub(super) fn nccl(event: &Event, names: &mut Names) -> CollectiveCall {
+pub(super) fn nccl(event: &TraceEvent, names: &mut Names) -> CollectiveCall {
     let name = event.name();
     let word = event.argument("Collective name").filter(|word| !word.is_empty());
     let operation = match word {

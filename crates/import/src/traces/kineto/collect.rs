@@ -7,7 +7,7 @@ use trace::timeline::{CollectiveCall, Kind, NO_CALL, NameId, Names, Span, synchr
 use super::calls;
 use super::launches::{Launch, Launches};
 use crate::counted::counted;
-use crate::traces::events::Event;
+use crate::traces::events::TraceEvent;
 use crate::traces::words;
 
 /// Spans of a device that are kept: 240 MB.
@@ -30,7 +30,7 @@ const FORWARD: &[u8] = b"rankmark forward";
 
 /// A stretch of time of one thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Mark {
+pub(super) struct ThreadMark {
     pub(super) begin: i64,
     pub(super) end: i64,
     pub(super) thread: u32,
@@ -44,12 +44,12 @@ pub(super) struct Mark {
 pub(super) struct Busy {
     pub(super) begin: i64,
     pub(super) end: i64,
-    pub(super) frame: Frame,
+    pub(super) frame: ThreadFrame,
 }
 
 /// What a thread may do between the operations inside a stretch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Frame {
+pub(super) enum ThreadFrame {
     /// An operation, which works. It waits only for exchanges that it began.
     Operation,
     /// A phase of the step, such as a whole forward pass: it may wait for any exchange.
@@ -68,15 +68,15 @@ pub(super) struct Collected {
     threads: HashMap<Vec<u8>, u32>,
     key: Vec<u8>,
     /// `ProfilerStep#N`.
-    pub(super) steps: Vec<Mark>,
+    pub(super) steps: Vec<ThreadMark>,
     /// `Optimizer.step#` and `Optimizer.zero_grad#`.
-    pub(super) optimizer: Vec<Mark>,
-    pub(super) inputs: Vec<Mark>,
+    pub(super) optimizer: Vec<ThreadMark>,
+    pub(super) inputs: Vec<ThreadMark>,
     /// Forward passes of whole models.
-    pub(super) forwards: Vec<Mark>,
+    pub(super) forwards: Vec<ThreadMark>,
     /// Forward parts of FSDP, which nest.
-    pub(super) parts: Vec<Mark>,
-    pub(super) autograd: Vec<Mark>,
+    pub(super) parts: Vec<ThreadMark>,
+    pub(super) autograd: Vec<ThreadMark>,
     /// By thread.
     pub(super) busy: Vec<Vec<Busy>>,
     /// By thread: when the last operation ends that is inside no other.
@@ -135,7 +135,7 @@ impl Collected {
     }
 
     /// Takes an event.
-    pub(super) fn event(&mut self, event: &Event) {
+    pub(super) fn event(&mut self, event: &TraceEvent) {
         let Some(class) = class(&event.category).filter(|_| event.phase == b'X') else { return };
         self.known += 1;
         if class == Class::Other {
@@ -165,7 +165,7 @@ impl Collected {
     }
 
     /// A kernel that NCCL's name is not on: it may communicate all the same.
-    fn kernel(&mut self, event: &Event, begin: i64, end: i64) {
+    fn kernel(&mut self, event: &TraceEvent, begin: i64, end: i64) {
         let operation = words::operation_of_other_kernel(&event.name());
         if operation.is_some() || event.argument("Collective name").is_some_and(|word| !word.is_empty()) {
             self.device_calls += 1;
@@ -184,7 +184,7 @@ impl Collected {
     }
 
     /// Sorts what a thread of the host does.
-    fn host(&mut self, event: &Event, is_annotation: bool, begin: i64, end: i64) {
+    fn host(&mut self, event: &TraceEvent, is_annotation: bool, begin: i64, end: i64) {
         let name = event.name.as_slice();
         if name.starts_with(b"gloo:") {
             let call = calls::gloo(event, &mut self.names);
@@ -231,7 +231,7 @@ impl Collected {
         }
         // Names of autograd's functions are many, and the phase has its own.
         let label = if is_autograd { NameId(0) } else { self.name(event) };
-        let mark = Mark { begin, end, thread, number: number.unwrap_or(0), name: label };
+        let mark = ThreadMark { begin, end, thread, number: number.unwrap_or(0), name: label };
         let list = match name {
             _ if is_autograd => &mut self.autograd,
             _ if step.is_some() => &mut self.steps,
@@ -266,7 +266,7 @@ impl Collected {
     }
 
     /// A call that may put a kernel on a device.
-    fn launch(&mut self, event: &Event) {
+    fn launch(&mut self, event: &TraceEvent) {
         let Some((correlation, begin)) = event.number("correlation").zip(event.begin_ns) else { return };
         if event.name.windows(12).any(|part| part == b"LaunchKernel") {
             let thread = self.thread(event);
@@ -274,7 +274,7 @@ impl Collected {
         }
     }
 
-    fn device(&mut self, event: &Event, kind: Kind, begin: i64, end: i64) {
+    fn device(&mut self, event: &TraceEvent, kind: Kind, begin: i64, end: i64) {
         if self.spans.len() >= MOST_SPANS {
             self.lost += 1;
             return;
@@ -285,7 +285,7 @@ impl Collected {
     }
 
     /// Keeps a collective; false where there is no room.
-    fn call(&mut self, event: &Event, begin: i64, end: i64, call: CollectiveCall) -> bool {
+    fn call(&mut self, event: &TraceEvent, begin: i64, end: i64, call: CollectiveCall) -> bool {
         if self.spans.len() >= MOST_SPANS {
             self.lost += 1;
             return false;
@@ -297,7 +297,7 @@ impl Collected {
         true
     }
 
-    fn name(&mut self, event: &Event) -> NameId {
+    fn name(&mut self, event: &TraceEvent) -> NameId {
         let name = event.name();
         if let Some(id) = self.names.find(&name) {
             return id;
@@ -310,7 +310,7 @@ impl Collected {
     }
 
     /// The number of an event's thread or stream.
-    fn thread(&mut self, event: &Event) -> u32 {
+    fn thread(&mut self, event: &TraceEvent) -> u32 {
         self.key.clear();
         self.key.extend_from_slice(&event.process);
         self.key.push(0);
@@ -379,16 +379,16 @@ impl Collected {
 }
 
 /// What a stretch of this name is.
-fn frame(name: &[u8], is_phase: bool) -> Frame {
+fn frame(name: &[u8], is_phase: bool) -> ThreadFrame {
     let waits = [&b"wait_tensor"[..], b"c10d::monitored_barrier_"];
     if name.starts_with(b"enumerate(DataLoader)#") {
-        Frame::Input
+        ThreadFrame::Input
     } else if is_phase {
-        Frame::Phase
+        ThreadFrame::Phase
     } else if waits.iter().any(|known| name.ends_with(known)) {
-        Frame::Wait
+        ThreadFrame::Wait
     } else {
-        Frame::Operation
+        ThreadFrame::Operation
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use trace::timeline::{CollectiveCall, Kind, NameId, Names, Span};
 
-use crate::traces::events::Event;
+use crate::traces::events::TraceEvent;
 use crate::traces::words::SEND_RECV_KERNEL;
 
 /// Launches that are kept: 96 MB.
@@ -53,7 +53,7 @@ impl Launches {
     }
 
     /// Notes a kernel that may be a collective's because of where it was launched.
-    pub(super) fn other_kernel(&mut self, event: &Event, span: usize) {
+    pub(super) fn other_kernel(&mut self, event: &TraceEvent, span: usize) {
         if self.others.len() < MOST {
             self.others.extend(event.number("correlation").map(|correlation| (correlation, span)));
         }
@@ -75,7 +75,7 @@ impl Launches {
     }
 
     /// Notes a kernel if its name tells no operation.
-    pub(super) fn kernel(&mut self, event: &Event, operation: &str, call: usize) {
+    pub(super) fn kernel(&mut self, event: &TraceEvent, operation: &str, call: usize) {
         if matches!(operation, SEND_RECV_KERNEL | "unknown") {
             self.unnamed.extend(event.number("correlation").map(|correlation| (correlation, call)));
         }

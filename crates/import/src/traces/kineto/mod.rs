@@ -17,7 +17,7 @@ use self::collect::Collected;
 use super::events::{Header, scan};
 use super::input::Input;
 use super::scan::Stop;
-use super::{Part, Spans, TraceFormat};
+use super::{Spans, TraceContent, TraceFormat};
 use crate::counted::counted;
 
 /// The format of PyTorch's profiler.
@@ -41,7 +41,7 @@ fn recognises(input: &Input) -> bool {
     input.first() == Some(b'{') && KEYS.iter().any(|key| input.head_holds(key))
 }
 
-fn read(input: &Input) -> Result<Part, Error> {
+fn read(input: &Input) -> Result<TraceContent, Error> {
     let (mut header, mut collected) = (Header::default(), Collected::default());
     let stop = scan(input.reader()?, &mut header, Some(&mut |event| collected.event(event)));
     let mut notes = Vec::new();
@@ -58,12 +58,12 @@ fn read(input: &Input) -> Result<Part, Error> {
         return Err(Error::new(format!("{} holds no event of PyTorch's profiler", input.name()))
             .hint("traces of other programs cannot be read"));
     }
-    timeline(input, &header, collected, notes).map(|spans| Part::Spans(Box::new(spans)))
+    timeline(input, &header, collected, notes).map(|spans| TraceContent::Spans(Box::new(spans)))
 }
 
 /// What `distributedInfo` says.
 #[derive(Default)]
-struct Job {
+struct DistributedJob {
     rank: Option<u32>,
     world: Option<u32>,
     /// Name and ranks of the communicator, where there is only one.
@@ -72,7 +72,7 @@ struct Job {
     groups: Vec<(String, Vec<u32>)>,
 }
 
-impl Job {
+impl DistributedJob {
     fn from_header(header: &Header, notes: &mut Vec<String>) -> Self {
         let Some(info) = header.value("distributedInfo") else {
             if header.has("distributedInfo") {
@@ -121,7 +121,7 @@ fn whole(value: &Value) -> Option<u32> {
 }
 
 fn timeline(input: &Input, header: &Header, mut collected: Collected, mut notes: Vec<String>) -> Result<Spans, Error> {
-    let job = Job::from_header(header, &mut notes);
+    let job = DistributedJob::from_header(header, &mut notes);
     if let Some(error) = header.text("ERROR") {
         notes.push(format!("the profiler says: {error}"));
     }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use trace::timeline::{Kind, NameId, RankTimeline, Span};
 
-use super::collect::{Busy, Collected, Frame, Mark};
+use super::collect::{Busy, Collected, ThreadFrame, ThreadMark};
 use super::waits::{Transfer, waits};
 use crate::counted::counted;
 
@@ -27,9 +27,9 @@ pub(super) fn build(collected: &mut Collected, rank: &mut RankTimeline, notes: &
     let mut busy = std::mem::take(&mut collected.busy);
     let mut busy = busy.get_mut(main as usize).map(std::mem::take).unwrap_or_default();
     // Of two stretches of one time, a phase encloses an operation.
-    busy.sort_by_key(|busy| (busy.begin, std::cmp::Reverse(busy.end), busy.frame != Frame::Phase));
+    busy.sort_by_key(|busy| (busy.begin, std::cmp::Reverse(busy.end), busy.frame != ThreadFrame::Phase));
     let steps = steps(collected, &busy, notes);
-    let phases = Phases::from_collected(collected, &steps);
+    let phases = StepPhases::from_collected(collected, &steps);
     let waits = waits(&collected.transfers, &busy, &after_backward(collected, &phases.backward, &steps));
     put(collected, rank, &steps, &phases, main);
     let name = collected.names.intern("wait");
@@ -49,7 +49,7 @@ fn main_thread(collected: &Collected) -> u32 {
     })
 }
 
-fn most_common(marks: &[Mark]) -> Option<u32> {
+fn most_common(marks: &[ThreadMark]) -> Option<u32> {
     let mut counts: HashMap<u32, usize> = HashMap::new();
     for mark in marks {
         *counts.entry(mark.thread).or_default() += 1;
@@ -58,7 +58,7 @@ fn most_common(marks: &[Mark]) -> Option<u32> {
 }
 
 /// The steps, in order.
-fn steps(collected: &mut Collected, busy: &[Busy], notes: &mut Vec<String>) -> Vec<Mark> {
+fn steps(collected: &mut Collected, busy: &[Busy], notes: &mut Vec<String>) -> Vec<ThreadMark> {
     let mut steps = std::mem::take(&mut collected.steps);
     if steps.is_empty() || is_never_told(&steps, collected) {
         return steps_by_optimizer(collected, busy, notes);
@@ -85,9 +85,9 @@ fn steps(collected: &mut Collected, busy: &[Busy], notes: &mut Vec<String>) -> V
 }
 
 /// Whether the only step is all of the recording: a profiler with a schedule marks it so where nobody calls its `step()`.
-fn is_never_told(steps: &[Mark], collected: &Collected) -> bool {
+fn is_never_told(steps: &[ThreadMark], collected: &Collected) -> bool {
     let [only] = steps else { return false };
-    let is_inside = |mark: &&Mark| mark.begin >= only.begin && mark.end <= only.end;
+    let is_inside = |mark: &&ThreadMark| mark.begin >= only.begin && mark.end <= only.end;
     let mut counts: HashMap<NameId, usize> = HashMap::new();
     for mark in collected.optimizer.iter().filter(is_inside) {
         if collected.names.get(mark.name).starts_with("Optimizer.step#") {
@@ -98,21 +98,21 @@ fn is_never_told(steps: &[Mark], collected: &Collected) -> bool {
 }
 
 /// Steps of a program that does not call `profiler.step()`: each ends with its optimizer.
-fn steps_by_optimizer(collected: &mut Collected, busy: &[Busy], notes: &mut Vec<String>) -> Vec<Mark> {
+fn steps_by_optimizer(collected: &mut Collected, busy: &[Busy], notes: &mut Vec<String>) -> Vec<ThreadMark> {
     let names = &collected.names;
-    let is_step = |mark: &&Mark| names.get(mark.name).starts_with("Optimizer.step#");
+    let is_step = |mark: &&ThreadMark| names.get(mark.name).starts_with("Optimizer.step#");
     let Some(first) = collected.optimizer.iter().find(is_step).copied() else {
         notes.push("no step is marked (hint: call `profiler.step()` after each step)".to_owned());
         return Vec::new();
     };
     // Where a step runs several optimizers, the first of them counts.
-    let ends: Vec<Mark> = collected.optimizer.iter().filter(|mark| mark.name == first.name).copied().collect();
+    let ends: Vec<ThreadMark> = collected.optimizer.iter().filter(|mark| mark.name == first.name).copied().collect();
     let name = collected.names.intern("step");
     let mut begin = busy.first().map_or(first.begin, |busy| busy.begin.min(first.begin));
     let mut steps = Vec::with_capacity(ends.len());
     for (number, end) in (0..).zip(ends) {
         let end_ns = end.end.max(begin);
-        steps.push(Mark { begin, end: end_ns, thread: end.thread, number, name });
+        steps.push(ThreadMark { begin, end: end_ns, thread: end.thread, number, name });
         begin = end_ns;
     }
     notes.push(
@@ -122,22 +122,23 @@ fn steps_by_optimizer(collected: &mut Collected, busy: &[Busy], notes: &mut Vec<
 }
 
 /// Phases of all steps, in order.
-struct Phases {
+struct StepPhases {
     forward: Vec<(i64, i64)>,
     backward: Vec<(i64, i64)>,
 }
 
-impl Phases {
-    fn from_collected(collected: &Collected, steps: &[Mark]) -> Self {
+impl StepPhases {
+    fn from_collected(collected: &Collected, steps: &[ThreadMark]) -> Self {
         let inside = merged(&collected.autograd);
-        let outside = |mark: &&Mark| !is_inside(&inside, mark.begin);
-        let begins = |marks: &[Mark]| -> Vec<i64> { marks.iter().filter(outside).map(|mark| mark.begin).collect() };
+        let outside = |mark: &&ThreadMark| !is_inside(&inside, mark.begin);
+        let begins =
+            |marks: &[ThreadMark]| -> Vec<i64> { marks.iter().filter(outside).map(|mark| mark.begin).collect() };
         let mut borders = begins(&collected.optimizer);
         borders.extend(steps.iter().map(|step| step.begin));
         let mut forward = merged(&collected.forwards);
         if forward.is_empty() {
             // The first mark of FSDP in a pass to the last; a pass that backward runs again belongs to backward.
-            let parts: Vec<Mark> = collected.parts.iter().filter(outside).copied().collect();
+            let parts: Vec<ThreadMark> = collected.parts.iter().filter(outside).copied().collect();
             let mut between = borders.clone();
             between.extend(inside.iter().map(|(begin, _)| *begin));
             forward = runs(&parts, between);
@@ -148,7 +149,7 @@ impl Phases {
 }
 
 /// Stretches without overlap that cover sorted marks.
-fn merged(marks: &[Mark]) -> Vec<(i64, i64)> {
+fn merged(marks: &[ThreadMark]) -> Vec<(i64, i64)> {
     let mut merged: Vec<(i64, i64)> = Vec::new();
     for mark in marks {
         match merged.last_mut() {
@@ -165,7 +166,7 @@ fn is_inside(stretches: &[(i64, i64)], time: i64) -> bool {
 }
 
 /// From the first to the last of sorted marks that no border stands between.
-fn runs(marks: &[Mark], mut borders: Vec<i64>) -> Vec<(i64, i64)> {
+fn runs(marks: &[ThreadMark], mut borders: Vec<i64>) -> Vec<(i64, i64)> {
     borders.sort_unstable();
     let mut runs: Vec<(i64, i64)> = Vec::new();
     let mut last = usize::MAX;
@@ -181,10 +182,11 @@ fn runs(marks: &[Mark], mut borders: Vec<i64>) -> Vec<(i64, i64)> {
 }
 
 /// From the end of each backward pass to what the job does next: another phase, or the next step.
-fn after_backward(collected: &Collected, backward: &[(i64, i64)], steps: &[Mark]) -> Vec<(i64, i64)> {
+fn after_backward(collected: &Collected, backward: &[(i64, i64)], steps: &[ThreadMark]) -> Vec<(i64, i64)> {
     let until = |(_, end): &(i64, i64)| {
         let limit = step_of(steps, *end).map_or(i64::MAX, |step| step.end);
-        let later = |marks: &[Mark]| marks.get(marks.partition_point(|mark| mark.begin < *end)).map(|mark| mark.begin);
+        let later =
+            |marks: &[ThreadMark]| marks.get(marks.partition_point(|mark| mark.begin < *end)).map(|mark| mark.begin);
         let next =
             [&collected.optimizer, &collected.forwards, &collected.inputs].into_iter().filter_map(|marks| later(marks));
         (*end, next.fold(limit, i64::min))
@@ -193,12 +195,12 @@ fn after_backward(collected: &Collected, backward: &[(i64, i64)], steps: &[Mark]
 }
 
 /// The last step that begins at or before a time.
-fn step_of(steps: &[Mark], time: i64) -> Option<&Mark> {
+fn step_of(steps: &[ThreadMark], time: i64) -> Option<&ThreadMark> {
     steps.partition_point(|step| step.begin <= time).checked_sub(1).map(|at| &steps[at])
 }
 
 /// The parts of a wait in steps. A thread may wait from one step into the next; between steps nobody asks.
-fn of_steps((begin, end, call): Transfer, steps: &[Mark]) -> impl Iterator<Item = Transfer> {
+fn of_steps((begin, end, call): Transfer, steps: &[ThreadMark]) -> impl Iterator<Item = Transfer> {
     let first = steps.partition_point(|step| step.end <= begin);
     let reached = steps[first..].iter().take_while(move |step| step.begin < end);
     let parts = reached.map(move |step| (begin.max(step.begin), end.min(step.end), call));
@@ -206,7 +208,7 @@ fn of_steps((begin, end, call): Transfer, steps: &[Mark]) -> impl Iterator<Item 
 }
 
 /// Puts steps and phases before the spans of devices, and numbers queues from the step's thread.
-fn put(collected: &mut Collected, rank: &mut RankTimeline, steps: &[Mark], phases: &Phases, main: u32) {
+fn put(collected: &mut Collected, rank: &mut RankTimeline, steps: &[ThreadMark], phases: &StepPhases, main: u32) {
     rank.spans = std::mem::take(&mut collected.spans);
     let mut queues: HashMap<(u32, bool), u32> = HashMap::from([((main, false), 0)]);
     for span in &mut rank.spans {
@@ -221,7 +223,7 @@ fn put(collected: &mut Collected, rank: &mut RankTimeline, steps: &[Mark], phase
     let (forward, backward) = (collected.names.intern("forward"), collected.names.intern("backward"));
     numbered(rank, Kind::Forward, phases.forward.iter().map(|(begin, end)| (*begin, *end, forward)), steps);
     numbered(rank, Kind::Backward, phases.backward.iter().map(|(begin, end)| (*begin, *end, backward)), steps);
-    let marks = |marks: &[Mark]| -> Vec<(i64, i64, NameId)> {
+    let marks = |marks: &[ThreadMark]| -> Vec<(i64, i64, NameId)> {
         marks.iter().map(|mark| (mark.begin, mark.end, mark.name)).collect()
     };
     numbered(rank, Kind::Input, marks(&collected.inputs).into_iter(), steps);
@@ -231,7 +233,12 @@ fn put(collected: &mut Collected, rank: &mut RankTimeline, steps: &[Mark], phase
 }
 
 /// Adds phases that are numbered within their step.
-fn numbered(rank: &mut RankTimeline, kind: Kind, phases: impl Iterator<Item = (i64, i64, NameId)>, steps: &[Mark]) {
+fn numbered(
+    rank: &mut RankTimeline,
+    kind: Kind,
+    phases: impl Iterator<Item = (i64, i64, NameId)>,
+    steps: &[ThreadMark],
+) {
     let (mut last, mut number) = (None, 0);
     for (begin, end, name) in phases {
         let step = step_of(steps, begin).map(|step| step.number);

@@ -6,7 +6,7 @@
 //! that goes on while an exchange is under way did not wait for it. After a backward pass, DDP's reducer waits for futures, which
 //! complete a little before the exchange's span ends. There any exchange counts.
 
-use super::collect::{Busy, Frame};
+use super::collect::{Busy, ThreadFrame};
 
 /// Shorter stretches lie between operations that run one after the other.
 const SHORTEST_NS: i64 = 20_000;
@@ -57,20 +57,20 @@ impl Idle {
 }
 
 /// A stretch that is open while a thread is followed.
-struct Open {
+struct OpenStretch {
     busy: Busy,
     /// Up to where its inside is known.
     at: i64,
     has_inside: bool,
 }
 
-impl Open {
+impl OpenStretch {
     /// From when on exchanges count in a hole of this stretch; None where a hole is work.
     fn since(&self) -> Option<i64> {
         match self.busy.frame {
-            Frame::Phase | Frame::Wait => Some(i64::MIN),
+            ThreadFrame::Phase | ThreadFrame::Wait => Some(i64::MIN),
             // What has no operation inside runs all the time.
-            Frame::Operation | Frame::Input => self.has_inside.then_some(self.busy.begin),
+            ThreadFrame::Operation | ThreadFrame::Input => self.has_inside.then_some(self.busy.begin),
         }
     }
 }
@@ -78,7 +78,7 @@ impl Open {
 /// The holes between what a thread runs.
 fn idle(busy: &[Busy]) -> Vec<Idle> {
     let mut found = Vec::new();
-    let mut open: Vec<Open> = Vec::new();
+    let mut open: Vec<OpenStretch> = Vec::new();
     let Some(first) = busy.first() else { return found };
     let mut at = first.begin;
     for own in busy {
@@ -93,7 +93,7 @@ fn idle(busy: &[Busy]) -> Vec<Idle> {
                 outer.at = own.begin.max(outer.at);
             }
         }
-        open.push(Open { busy: *own, at: own.begin, has_inside: false });
+        open.push(OpenStretch { busy: *own, at: own.begin, has_inside: false });
     }
     while let Some(inner) = open.pop() {
         close(&inner, &mut open, &mut at, &mut found);
@@ -103,7 +103,7 @@ fn idle(busy: &[Busy]) -> Vec<Idle> {
 }
 
 /// Ends a stretch: what is left of it is a hole, and its outer one goes on behind it.
-fn close(inner: &Open, open: &mut [Open], at: &mut i64, found: &mut Vec<Idle>) {
+fn close(inner: &OpenStretch, open: &mut [OpenStretch], at: &mut i64, found: &mut Vec<Idle>) {
     let end = inner.busy.end;
     found.extend(inner.since().map(|since| Idle::new(inner.at, end, since)));
     match open.last_mut() {
@@ -159,12 +159,12 @@ mod tests {
 
     const US: i64 = 1_000;
 
-    fn busy(begin: i64, end: i64, frame: Frame) -> Busy {
+    fn busy(begin: i64, end: i64, frame: ThreadFrame) -> Busy {
         Busy { begin: begin * US, end: end * US, frame }
     }
 
     fn operation(begin: i64, end: i64) -> Busy {
-        busy(begin, end, Frame::Operation)
+        busy(begin, end, ThreadFrame::Operation)
     }
 
     /// Waits in microseconds.
@@ -193,10 +193,10 @@ mod tests {
             let thread = [vec![operation(0, 10), busy(200, 9_200, frame)], inside.to_vec()].concat();
             of(&[(100, 8_900)], &thread)
         };
-        assert_eq!(waits(Frame::Phase), [(400, 8_900)]);
+        assert_eq!(waits(ThreadFrame::Phase), [(400, 8_900)]);
         // An operation that began no exchange works between the operations inside of it.
-        assert_eq!(waits(Frame::Operation), []);
-        assert_eq!(waits(Frame::Input), []);
+        assert_eq!(waits(ThreadFrame::Operation), []);
+        assert_eq!(waits(ThreadFrame::Input), []);
     }
 
     #[test]
@@ -205,7 +205,7 @@ mod tests {
         assert_eq!(of(&[(150, 3_900)], &thread), [(200, 3_900)]);
         // An operation without one inside works; one that is a wait does not.
         assert_eq!(of(&[(150, 3_900)], &[operation(0, 100), operation(140, 4_000)]), []);
-        assert_eq!(of(&[(150, 3_900)], &[operation(0, 100), busy(140, 4_000, Frame::Wait)]), [(150, 3_900)]);
+        assert_eq!(of(&[(150, 3_900)], &[operation(0, 100), busy(140, 4_000, ThreadFrame::Wait)]), [(150, 3_900)]);
     }
 
     #[test]

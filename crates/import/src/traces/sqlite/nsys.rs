@@ -24,7 +24,7 @@ pub(super) fn read(path: &Path) -> Result<Spans, Error> {
     let connection = Connection::open_with_flags(path, flags).map_err(damaged)?;
     // A foreign file: its schema must not call functions, and cells are checked.
     connection.execute_batch("PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON;").map_err(damaged)?;
-    let mut reader = Reader { tables: Tables::from_connection(connection)?, ..Reader::default() };
+    let mut reader = NsysReader { tables: Tables::from_connection(connection)?, ..NsysReader::default() };
     reader.version()?;
     let origin = reader.origin()?;
     reader.kernels()?;
@@ -85,7 +85,7 @@ impl Tables {
 }
 
 #[derive(Default)]
-struct Reader {
+struct NsysReader {
     tables: Tables,
     texts: HashMap<i64, String>,
     names: Names,
@@ -107,7 +107,7 @@ struct Reader {
     notes: Vec<String>,
 }
 
-impl Reader {
+impl NsysReader {
     fn version(&mut self) -> Result<(), Error> {
         let mut version = None;
         for table in ["META_DATA_EXPORT", "EXPORT_META_DATA"] {

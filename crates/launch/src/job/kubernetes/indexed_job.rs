@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 
-use super::kind::{Kind, StepPods};
+use super::kind::{ObjectKind, StepPods};
 use super::{fleet, pod};
 use crate::rank::{LOCAL_WORLD_SIZE, WORLD_SIZE};
 
-pub(super) const KIND: Kind =
-    Kind { target: "kubernetes", resource: "job", suspend: &["spec", "suspend"], files: &[], objects };
+pub(super) const KIND: ObjectKind =
+    ObjectKind { target: "kubernetes", resource: "job", suspend: &["spec", "suspend"], files: &[], objects };
 
 fn objects(pods: &StepPods<'_>) -> Vec<Value> {
     let mut objects = Vec::new();

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::super::description::Job;
 
 /// A kind of object that starts the ranks of a step in several pods, or several ranks in a pod.
-pub(super) struct Kind {
+pub(super) struct ObjectKind {
     /// The target that this kind is for, as in `--for NAME`.
     pub(super) target: &'static str,
     /// Name of the kind for kubectl.

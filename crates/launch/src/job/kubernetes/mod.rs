@@ -21,7 +21,7 @@ use terms::Error;
 use super::description::{CLAIM, IMAGE, Job, LONGEST_NAME, NAMESPACE, RDMA, SECRET, TIME, unfit};
 use super::shell::comments;
 use super::time;
-use kind::{Kind, StepPods};
+use kind::{ObjectKind, StepPods};
 
 /// A ConfigMap holds at most 1 MiB, including names.
 const LONGEST_PLAN: usize = 1_000_000;
@@ -46,7 +46,7 @@ pub(super) fn train_job(job: &Job) -> Result<String, Error> {
     text(job, &train_job::KIND)
 }
 
-fn text(job: &Job, kind: &Kind) -> Result<String, Error> {
+fn text(job: &Job, kind: &ObjectKind) -> Result<String, Error> {
     let name = job.name()?;
     let image = job.option(&IMAGE).filter(|image| !image.is_empty()).ok_or_else(|| {
         Error::new("a Job needs a container image, with this program in it")
@@ -104,7 +104,7 @@ fn text(job: &Job, kind: &Kind) -> Result<String, Error> {
     Ok(text)
 }
 
-fn config_map(job: &Job, kind: &Kind, metadata: Value) -> Result<Value, Error> {
+fn config_map(job: &Job, kind: &ObjectKind, metadata: Value) -> Result<Value, Error> {
     let mut data = match job.is_fleet {
         true => json!({(fleet::FILE): fleet::script(&job.program, &record(job, &job.name()?)?)}),
         false => json!({"plan.yaml": job.plan_text}),
@@ -125,7 +125,7 @@ fn how_to_make_the_secret(namespace: Option<&str>, secret: &str) -> String {
 }
 
 /// How to start a suspended object.
-fn how_to_start(kind: &Kind, name: &str) -> String {
+fn how_to_start(kind: &ObjectKind, name: &str) -> String {
     let patch = kind.suspend.iter().rev().fold(json!(false), |inner, member| json!({(*member): inner}));
     format!("# When the Job before it has ended:  kubectl patch {} {name} --type merge -p '{patch}'\n", kind.resource)
 }

@@ -5,11 +5,11 @@
 
 use serde_json::{Value, json};
 
-use super::kind::{Kind, StepPods};
+use super::kind::{ObjectKind, StepPods};
 use super::pod;
 use crate::rank::{COORDINATOR, SECRET_FILE};
 
-pub(super) const KIND: Kind = Kind {
+pub(super) const KIND: ObjectKind = ObjectKind {
     target: "mpijob",
     resource: "mpijob",
     suspend: &["spec", "runPolicy", "suspend"],

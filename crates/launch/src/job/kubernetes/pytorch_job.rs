@@ -3,10 +3,10 @@
 
 use serde_json::{Value, json};
 
-use super::kind::{Kind, StepPods};
+use super::kind::{ObjectKind, StepPods};
 use super::pod;
 
-pub(super) const KIND: Kind = Kind {
+pub(super) const KIND: ObjectKind = ObjectKind {
     target: "pytorchjob",
     resource: "pytorchjob",
     suspend: &["spec", "runPolicy", "suspend"],

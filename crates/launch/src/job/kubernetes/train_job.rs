@@ -3,11 +3,11 @@
 
 use serde_json::{Value, json};
 
-use super::kind::{Kind, StepPods};
+use super::kind::{ObjectKind, StepPods};
 use super::pod;
 
-pub(super) const KIND: Kind =
-    Kind { target: "trainjob", resource: "trainjob", suspend: &["spec", "suspend"], files: &[], objects };
+pub(super) const KIND: ObjectKind =
+    ObjectKind { target: "trainjob", resource: "trainjob", suspend: &["spec", "suspend"], files: &[], objects };
 
 /// What runtimes of Kubeflow Trainer call the job and the container of ranks.
 const NODE: &str = "node";

@@ -5,9 +5,9 @@ use device::Slice;
 use measure::Failure;
 use terms::Collective;
 
-use crate::exchange::Exchange;
-use crate::gathering::{self, Panels, Piece};
-use crate::implementation::Step;
+use crate::exchange::TokenExchange;
+use crate::gathering::{self, Panels, PanelPiece};
+use crate::implementation::CallStep;
 use crate::machine::Moving;
 use crate::product::Operands;
 use crate::site::{Left, Site};
@@ -25,14 +25,14 @@ enum Chunks {
     /// Multiplied and reduced.
     Reduce { calls: Vec<Call>, operands: Operands },
     /// Sent, multiplied, sent back.
-    Exchange(Exchange),
+    Exchange(TokenExchange),
 }
 
 /// Makes chunks ready.
 ///
 /// # Errors
 /// When counts do not fit.
-pub(super) fn prepare(site: &Site, chunks: usize, offset: bool) -> Result<Box<dyn Step>, Failure> {
+pub(super) fn prepare(site: &Site, chunks: usize, offset: bool) -> Result<Box<dyn CallStep>, Failure> {
     let task = &site.task;
     let (rows, n, ranks) = (task.rows(), task.n, task.ranks);
     let each = rows / chunks;
@@ -72,11 +72,11 @@ pub(super) fn prepare(site: &Site, chunks: usize, offset: bool) -> Result<Box<dy
             let calls = (0..chunks).map(call).collect();
             Chunks::Reduce { calls, operands: site.operands([&site.own, &site.other, &site.wide]) }
         }
-        Scheme::Exchange => Chunks::Exchange(Exchange::new(site, chunks)?),
+        Scheme::Exchange => Chunks::Exchange(TokenExchange::new(site, chunks)?),
     }))
 }
 
-impl Step for Chunks {
+impl CallStep for Chunks {
     fn run(&mut self, site: &mut Site, comm: &mut dyn Communicator) -> Result<(), Failure> {
         match self {
             Self::Gather { calls, panels, offset } => gather(site, comm, calls, panels, *offset),
@@ -141,7 +141,7 @@ fn gather(
         }
         for step in 0..ranks {
             let from = (first + step) % ranks;
-            let piece = Piece { at: (chunk * ranks + from) * len, from, part: chunk, parts: chunks };
+            let piece = PanelPiece { at: (chunk * ranks + from) * len, from, part: chunk, parts: chunks };
             // SAFETY: the chunk has arrived, and the next one goes elsewhere.
             unsafe { gathering::see(site, panels, piece)? };
             site.machine().poll(comm, moving.as_mut())?;
@@ -227,7 +227,7 @@ fn place(site: &Site, chunk: usize, chunks: usize) -> Result<(), Failure> {
 }
 
 /// Tokens of a chunk are on their way while those of another are multiplied, in both directions.
-fn experts(site: &Site, comm: &mut dyn Communicator, exchange: &Exchange) -> Result<(), Failure> {
+fn experts(site: &Site, comm: &mut dyn Communicator, exchange: &TokenExchange) -> Result<(), Failure> {
     let (machine, chunks) = (site.machine(), &exchange.chunks);
     chunks[0].pack(site)?;
     let mut arriving = Some(machine.start(comm, &chunks[0].there)?);

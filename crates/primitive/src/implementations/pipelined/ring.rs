@@ -4,8 +4,8 @@ use comm::{Call, Communicator};
 use measure::Failure;
 use terms::Collective;
 
-use crate::gathering::{self, Panels, Piece};
-use crate::implementation::Step;
+use crate::gathering::{self, Panels, PanelPiece};
+use crate::implementation::CallStep;
 use crate::machine::Moving;
 use crate::product::Operands;
 use crate::site::Site;
@@ -20,7 +20,7 @@ enum Ring {
 }
 
 /// Makes a ring ready.
-pub(super) fn prepare(site: &Site) -> Box<dyn Step> {
+pub(super) fn prepare(site: &Site) -> Box<dyn CallStep> {
     let (ranks, rank) = (site.task.ranks, site.task.rank);
     // The block that a rank has after so many steps came from so many ranks before it.
     let block = |step: usize| (rank + ranks - step % ranks) % ranks;
@@ -45,7 +45,7 @@ pub(super) fn prepare(site: &Site) -> Box<dyn Step> {
     Box::new(Ring::Panels { shifts, panels })
 }
 
-impl Step for Ring {
+impl CallStep for Ring {
     fn run(&mut self, site: &mut Site, comm: &mut dyn Communicator) -> Result<(), Failure> {
         let (ranks, rank) = (site.task.ranks, site.task.rank);
         match self {
@@ -58,7 +58,7 @@ impl Step for Ring {
                     let from = (rank + ranks - step) % ranks;
                     let (panels, at) = if step == 0 { (own, 0) } else { (arrived, from * len) };
                     // SAFETY: the panel has arrived; what is on its way goes elsewhere.
-                    unsafe { gathering::see(site, panels, Piece::whole(at, from))? };
+                    unsafe { gathering::see(site, panels, PanelPiece::whole(at, from))? };
                     site.machine().poll(comm, moving.as_mut())?;
                     moving.map_or(Ok(()), |moving| site.machine().wait(comm, moving))?;
                 }

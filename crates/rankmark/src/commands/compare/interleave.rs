@@ -16,7 +16,7 @@ use crate::commands::Ended;
 use crate::incomplete;
 use crate::options::{Gate, budget};
 use crate::screen::PairScreen;
-use crate::session::{self, Entry, Request};
+use crate::session::{self, Entry, SessionRequest};
 use crate::{Failure, habits, plan_files};
 
 /// The lines to begin with.
@@ -44,7 +44,7 @@ pub(super) fn run((files, own, outputs): (&[String], &Interleave, &Outputs), gat
     }
     process::interrupt::install().map_err(|error| Failure::new("signals could not be set up").cause(error))?;
     let options = own.run_options(outputs.json);
-    let request = Request::new(&options, entry);
+    let request = SessionRequest::new(&options, entry);
     let mut record = session::create(&request, plan(&sides))?;
     record::declare_sides(&mut record.file);
     let interleaved = Interleaved { sides: sides.sides.clone(), threshold, ..Interleaved::default() };

@@ -9,14 +9,14 @@ use crate::{Failure, incomplete, screen};
 use record::store::RecordFolders;
 
 /// A side of a comparison: a record, or the runs of a baseline.
-pub(in crate::commands) struct Source {
+pub(in crate::commands) struct SideSource {
     /// Name of the source, as the user gave it.
     pub(in crate::commands) name: String,
     /// One record, or several equal ones.
     pub(in crate::commands) records: Vec<Record>,
 }
 
-impl Source {
+impl SideSource {
     /// A record's directory, or a folder of records, which are equal runs.
     pub(in crate::commands) fn record(directory: &Path) -> Result<Self, Failure> {
         Self::read(directory.display().to_string(), &[directory.to_owned()])

@@ -12,7 +12,7 @@ use crate::Failure;
 use crate::commands::measured::EXPLAIN;
 use crate::options::{Output, RunOptions, Whole, budget};
 use crate::screen;
-use crate::session::{self, Entry, Request};
+use crate::session::{self, Entry, SessionRequest};
 
 /// Nodes that may be lost one after another before the others give up.
 const MOST_LOSSES: usize = 3;
@@ -96,7 +96,7 @@ fn run(
         has_plan: true,
         ..RunOptions::default()
     };
-    let request = Request {
+    let request = SessionRequest {
         options: &options,
         machine: machine::detect(),
         entry: Entry { coordinator: Some(coordinator), ..entry },

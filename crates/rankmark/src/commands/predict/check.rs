@@ -13,7 +13,7 @@ use terms::Status;
 use crate::commands::Ended;
 use crate::commands::calibrate::caches;
 use crate::options::{LabelOptions, Output, RunOptions, Whole};
-use crate::session::{self, Entry, Request};
+use crate::session::{self, Entry, SessionRequest};
 use crate::{Failure, plan_files, screen};
 
 /// A case with its prediction.
@@ -50,7 +50,7 @@ pub(super) fn run(
     let output = Output { output_dir: output_dir.map(Path::to_owned), quiet: as_json, ..Output::default() };
     let labels = LabelOptions::noted(format!("{SEAL} {digest}"));
     let run_options = RunOptions { output, whole: Whole::labelled(labels), has_plan: true, ..RunOptions::default() };
-    let request = Request { predictions: Some(&text), ..Request::new(&run_options, entry) };
+    let request = SessionRequest { predictions: Some(&text), ..SessionRequest::new(&run_options, entry) };
     let ended = session::measure(&request, Some(plan))?;
     let Some(directory) = ended.directory else { return Ok(ended.code) };
     let record = read_run(&directory)?;

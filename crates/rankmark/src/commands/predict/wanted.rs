@@ -102,6 +102,6 @@ impl Predict {
     }
 }
 
-fn refused(why: model::Error) -> Failure {
+fn refused(why: model::ModelError) -> Failure {
     why.error.into()
 }

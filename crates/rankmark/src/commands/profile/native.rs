@@ -8,7 +8,7 @@ use terms::Seconds;
 use super::explain;
 use super::wanted::Wanted;
 use crate::options::{Pairs, RunOptions, default_ranks, fields};
-use crate::session::{self, Ended, Entry, Request};
+use crate::session::{self, Ended, Entry, SessionRequest};
 use crate::{Failure, external, plan_files};
 
 /// How long a profile measures when nobody says.
@@ -29,7 +29,7 @@ pub(super) fn about() -> &'static About {
 }
 
 /// What is profiled, and for how long.
-pub(super) struct Asked {
+pub(super) struct ProfileAsked {
     pub(super) plan: Option<PathBuf>,
     pub(super) duration: Option<Seconds>,
     pub(super) gpus: Option<String>,
@@ -45,7 +45,7 @@ pub(super) fn take_steps(fields: &mut Pairs) -> Option<String> {
 
 /// Runs it, explains its traces, and shows the result.
 pub(super) fn run(
-    asked: &Asked,
+    asked: &ProfileAsked,
     mut options: RunOptions,
     (entry, wanted): (Entry<'_>, &Wanted),
 ) -> Result<u8, Failure> {
@@ -85,7 +85,7 @@ pub(super) fn run(
     }
     "profile".clone_into(&mut plan.experiment);
     plan.profiling = true;
-    let request = Request::new(&options, entry);
+    let request = SessionRequest::new(&options, entry);
     let Ended { code, directory } = session::measure(&request, Some(plan))?;
     let Some(directory) = directory else { return Ok(code) };
     let explained = explain::record(&directory, wanted)?;

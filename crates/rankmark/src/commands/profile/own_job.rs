@@ -12,7 +12,7 @@ use crate::session::signal_code;
 use crate::{Failure, environment, screen};
 
 /// What the user asks of a job.
-pub(super) struct Request<'a> {
+pub(super) struct JobRequest<'a> {
     pub(super) nsys: bool,
     pub(super) steps: Option<String>,
     pub(super) duration: Option<terms::Seconds>,
@@ -20,8 +20,8 @@ pub(super) struct Request<'a> {
 }
 
 /// Runs the job, and explains the traces of its ranks. Gives the job's own exit code if that is not zero.
-pub(super) fn run(words: &[OsString], request: Request<'_>, wanted: &Wanted) -> Result<u8, Failure> {
-    let Request { nsys, steps, duration, output_dir } = request;
+pub(super) fn run(words: &[OsString], request: JobRequest<'_>, wanted: &Wanted) -> Result<u8, Failure> {
+    let JobRequest { nsys, steps, duration, output_dir } = request;
     let asked = Asked {
         words,
         nsys,

@@ -53,7 +53,7 @@ fn row(backend: &dyn Backend, host: &Host, quick: bool) -> Result<Finding, Failu
 }
 
 /// Fields of a case by which a row's known answer is asked for.
-type Fields = [(&'static str, String)];
+type AnswerFields = [(&'static str, String)];
 
 /// None for rows that are not ready, and for libraries by which no native rank moves data.
 fn fields_of(row: &Finding, python: Option<&Path>) -> Option<Vec<(&'static str, String)>> {
@@ -82,7 +82,7 @@ fn asked(case: &Case) -> String {
 }
 
 /// A row that is ready, and what became of its known answer.
-fn answered(row: Finding, fields: &Fields, host: &Host, quick: bool) -> Result<Finding, Failure> {
+fn answered(row: Finding, fields: &AnswerFields, host: &Host, quick: bool) -> Result<Finding, Failure> {
     let Finding { group, name, found, library, .. } = row;
     let case = case(fields)?;
     let asked = asked(&case);
@@ -92,12 +92,12 @@ fn answered(row: Finding, fields: &Fields, host: &Host, quick: bool) -> Result<F
         Finding::ready(name, format!("{found}; not run"))
     } else {
         match known_answer(&case, host) {
-            Answer::Right(time) => {
+            BackendAnswer::Right(time) => {
                 let time = said(time, benchmarks::is_simulated(&case));
                 Finding::ready(name, format!("{found}; {asked} right{time}"))
             }
-            Answer::Lacking(why) => Finding::missing(name, format!("{found}; {asked}: {why}")),
-            Answer::Wrong(why) => {
+            BackendAnswer::Lacking(why) => Finding::missing(name, format!("{found}; {asked}: {why}")),
+            BackendAnswer::Wrong(why) => {
                 let flags: String =
                     fields.iter().map(|(name, value)| format!(" --{} {value}", name.replace('_', "-"))).collect();
                 let ranks = if flags.contains(" --ranks ") { "" } else { " --ranks 2" };
@@ -122,7 +122,7 @@ fn said(time: Option<f64>, simulated: bool) -> String {
 }
 
 /// The case with a known answer.
-pub(super) fn case(fields: &Fields) -> Result<Case, Failure> {
+pub(super) fn case(fields: &AnswerFields) -> Result<Case, Failure> {
     let fixed = [
         ("op", "all_reduce"),
         ("ranks", "2"),
@@ -144,7 +144,7 @@ pub(super) fn case(fields: &Fields) -> Result<Case, Failure> {
 }
 
 /// What became of it.
-enum Answer {
+enum BackendAnswer {
     /// With the median time in seconds.
     Right(Option<f64>),
     /// The answer could not be asked for, as this machine is.
@@ -153,16 +153,16 @@ enum Answer {
 }
 
 /// All ranks' sums, every element of them, by the path that every measurement takes.
-fn known_answer(case: &Case, host: &Host) -> Answer {
+fn known_answer(case: &Case, host: &Host) -> BackendAnswer {
     let mut starter = Noting { starter: crate::session::starter().limit(LIMIT), lacking: false };
     let line = runner::trial(case, host, &mut starter, LIMIT, interrupted);
     match (line.status, line.wrong) {
-        (Status::Ok, Some(0)) => Answer::Right(line.time_s.map(|times| times.median)),
-        (Status::Ok, wrong) => Answer::Wrong(format!("not checked ({wrong:?})")),
+        (Status::Ok, Some(0)) => BackendAnswer::Right(line.time_s.map(|times| times.median)),
+        (Status::Ok, wrong) => BackendAnswer::Wrong(format!("not checked ({wrong:?})")),
         _ if starter.lacking || line.status == Status::Skipped => {
-            Answer::Lacking(line.reason.unwrap_or_else(|| "skipped".to_owned()))
+            BackendAnswer::Lacking(line.reason.unwrap_or_else(|| "skipped".to_owned()))
         }
-        _ => Answer::Wrong(line.reason.unwrap_or_else(|| "failed".to_owned())),
+        _ => BackendAnswer::Wrong(line.reason.unwrap_or_else(|| "failed".to_owned())),
     }
 }
 

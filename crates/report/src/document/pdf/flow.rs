@@ -93,17 +93,17 @@ mod tests {
     use std::rc::Rc;
 
     use super::super::look::TOP;
-    use super::super::page::{Mark, Shape};
+    use super::super::page::{DrawingMark, PdfShape};
     use super::*;
 
     fn strip(name: usize, height: f64, keep: bool) -> Strip {
-        let drawings = vec![Drawing { mark: Mark::Artifact, shape: Shape::Heading(name, 0.0) }];
+        let drawings = vec![Drawing { mark: DrawingMark::Artifact, shape: PdfShape::Heading(name, 0.0) }];
         Strip { drawings, height, keep, ..Strip::default() }
     }
 
     fn names(pages: &[Page]) -> Vec<Vec<usize>> {
         let name = |drawing: &Drawing| match drawing.shape {
-            Shape::Heading(name, y) => {
+            PdfShape::Heading(name, y) => {
                 assert!((TOP..BOTTOM).contains(&y));
                 name
             }

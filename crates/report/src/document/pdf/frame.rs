@@ -6,7 +6,7 @@ use super::super::blocks::Block;
 use super::fonts::Face;
 use super::lines::{self, fitted};
 use super::look::{FINE, FOOTER, HEADER, HEADER_INK, LEFT, QUIET, RIGHT, TOP, WIDTH};
-use super::page::{Drawing, Mark, Page, PageOf, Shape, width};
+use super::page::{Drawing, DrawingMark, Page, PageOf, PdfShape, width};
 use super::text::apart;
 
 /// From one line of a header to the next.
@@ -53,13 +53,14 @@ pub(super) fn add(pages: &mut [Page], header: &[String], title: &str, started: &
     let lines = header.iter().rev().enumerate().rev();
     let lines: Vec<(f64, &String)> = lines.map(|(up, line)| (last - up as f64 * PITCH, line)).collect();
     for (at, page) in pages.iter_mut().enumerate() {
-        let above =
-            lines.iter().flat_map(|(y, line)| apart(Mark::Header, line, Face::Bold, FINE, HEADER_INK, [LEFT, *y]));
+        let above = lines
+            .iter()
+            .flat_map(|(y, line)| apart(DrawingMark::Header, line, Face::Bold, FINE, HEADER_INK, [LEFT, *y]));
         page.splice(0..0, above);
-        page.extend(apart(Mark::Footer, &name, Face::Regular, FINE, QUIET, [LEFT, FOOTER]));
+        page.extend(apart(DrawingMark::Footer, &name, Face::Regular, FINE, QUIET, [LEFT, FOOTER]));
         let count = format!("{} / {number}", at + 1);
         let left = RIGHT - width(&count, Face::Regular) * FINE;
-        page.extend(apart(Mark::Footer, &count, Face::Regular, FINE, QUIET, [left, FOOTER]));
+        page.extend(apart(DrawingMark::Footer, &count, Face::Regular, FINE, QUIET, [left, FOOTER]));
     }
 }
 
@@ -68,12 +69,12 @@ fn resolve(pages: &mut [Page]) {
     let mut found = BTreeMap::new();
     for (at, page) in pages.iter().enumerate() {
         found.extend(page.iter().filter_map(|drawing| match drawing.shape {
-            Shape::Heading(heading, _) => Some((heading, at + 1)),
+            PdfShape::Heading(heading, _) => Some((heading, at + 1)),
             _ => None,
         }));
     }
     for drawing in pages.iter_mut().flatten() {
-        let Shape::PageOf(PageOf { heading, at, size, rgb }) = &drawing.shape else { continue };
+        let PdfShape::PageOf(PageOf { heading, at, size, rgb }) = &drawing.shape else { continue };
         let number = found.get(heading).map_or(String::new(), usize::to_string);
         let left = at[0] - width(&number, Face::Regular) * size;
         let texts = apart(drawing.mark, &number, Face::Regular, *size, *rgb, [left, at[1]]);

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::super::words::{Part, Words};
+use super::super::words::{WordPiece, Words};
 use super::fonts::{self, Face, Glyph};
 
 /// What a piece of text is to a reader who hears it.
@@ -15,7 +15,7 @@ pub(super) enum Role {
 
 /// Text of one face and one role.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Span<'t> {
+pub(super) struct TextSpan<'t> {
     pub(super) text: &'t str,
     pub(super) face: Face,
     pub(super) role: Role,
@@ -23,7 +23,7 @@ pub(super) struct Span<'t> {
 
 /// A piece of a line: glyphs of one face.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Piece {
+pub(super) struct GlyphPiece {
     /// From where the line begins.
     pub(super) x: f64,
     pub(super) face: Face,
@@ -34,14 +34,14 @@ pub(super) struct Piece {
 
 /// A line of text.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Line {
-    pub(super) pieces: Vec<Piece>,
+pub(super) struct TextLine {
+    pub(super) pieces: Vec<GlyphPiece>,
     /// Without the spaces at its end.
     pub(super) width: f64,
 }
 
 /// A character in its place.
-struct Unit {
+struct PlacedCharacter {
     character: char,
     glyph: Glyph,
     span: usize,
@@ -51,22 +51,22 @@ struct Unit {
 const SLACK: f64 = 1e-6;
 
 /// The words as spans; `face` is that of plain text.
-pub(super) fn spans(words: &Words, face: Face) -> Vec<Span<'_>> {
+pub(super) fn spans(words: &Words, face: Face) -> Vec<TextSpan<'_>> {
     let span = |part| match part {
-        Part::Text(text) | Part::Link(text, _) => Span { text, face, role: Role::Plain },
-        Part::Strong(text) => Span { text, face: Face::Bold, role: Role::Strong },
-        Part::Code(text) => Span { text, face: Face::Mono, role: Role::Code },
+        WordPiece::Text(text) | WordPiece::Link(text, _) => TextSpan { text, face, role: Role::Plain },
+        WordPiece::Strong(text) => TextSpan { text, face: Face::Bold, role: Role::Strong },
+        WordPiece::Code(text) => TextSpan { text, face: Face::Mono, role: Role::Code },
     };
     words.parts().map(span).collect()
 }
 
 /// Plain text as a span.
-pub(super) fn plain(text: &str, face: Face) -> [Span<'_>; 1] {
-    [Span { text, face, role: Role::Plain }]
+pub(super) fn plain(text: &str, face: Face) -> [TextSpan<'_>; 1] {
+    [TextSpan { text, face, role: Role::Plain }]
 }
 
 /// The lines of a text of this size, at least one; those after the first are narrower by `hang`.
-pub(super) fn broken(spans: &[Span], size: f64, width: f64, hang: f64) -> Vec<Line> {
+pub(super) fn broken(spans: &[TextSpan], size: f64, width: f64, hang: f64) -> Vec<TextLine> {
     let units = units(spans);
     let mut lines = Vec::new();
     let mut start = 0;
@@ -99,9 +99,9 @@ impl Measure {
 }
 
 /// How wide a text is.
-pub(super) fn measure(spans: &[Span]) -> Measure {
+pub(super) fn measure(spans: &[TextSpan]) -> Measure {
     let (mut all, mut now) = (Measure::default(), Measure::default());
-    for Unit { character, glyph, .. } in units(spans) {
+    for PlacedCharacter { character, glyph, .. } in units(spans) {
         now.line += glyph.advance;
         now.word = if character == ' ' { 0.0 } else { now.word + glyph.advance };
         now.part = if character == ' ' { 0.0 } else { now.part + glyph.advance };
@@ -124,18 +124,19 @@ pub(super) fn fitted(text: &str, face: Face, size: f64, width: f64) -> String {
     format!("{}…", kept.collect::<String>().trim_end())
 }
 
-fn units(spans: &[Span]) -> Vec<Unit> {
-    let of = |(span, Span { text, face, .. }): (usize, &Span)| {
+fn units(spans: &[TextSpan]) -> Vec<PlacedCharacter> {
+    let of = |(span, TextSpan { text, face, .. }): (usize, &TextSpan)| {
         let face = *face;
         let seen = text.chars().filter(|character| !fonts::is_unseen(*character));
-        seen.map(move |character| Unit { character, glyph: fonts::glyph(face, character), span }).collect::<Vec<_>>()
+        seen.map(move |character| PlacedCharacter { character, glyph: fonts::glyph(face, character), span })
+            .collect::<Vec<_>>()
     };
     spans.iter().enumerate().flat_map(of).collect()
 }
 
 /// How many characters stand on a line with this much room: whole words, with the spaces behind them. A word that no
 /// line holds breaks behind a mark in it, or else anywhere; at least one character stands on a line.
-fn end_of_line(units: &[Unit], room: f64) -> usize {
+fn end_of_line(units: &[PlacedCharacter], room: f64) -> usize {
     let mut used = 0.0;
     let (mut word, mut mark) = (0, 0);
     for (at, unit) in units.iter().enumerate() {
@@ -164,22 +165,22 @@ fn is_mark(character: char) -> bool {
 }
 
 /// Whether a line holds the first word.
-fn fits(units: &[Unit], room: f64) -> bool {
+fn fits(units: &[PlacedCharacter], room: f64) -> bool {
     let mut used = 0.0;
-    let is_within = |unit: &Unit| {
+    let is_within = |unit: &PlacedCharacter| {
         used += unit.glyph.advance;
         used <= room + SLACK
     };
     units.iter().take_while(|unit| unit.character != ' ').all(is_within)
 }
 
-fn line(units: &[Unit], size: f64) -> Line {
-    let mut line = Line::default();
+fn line(units: &[PlacedCharacter], size: f64) -> TextLine {
+    let mut line = TextLine::default();
     let mut x = 0.0;
-    for Unit { character, glyph, span } in units {
-        let is_next = |piece: &Piece| piece.face != glyph.face || piece.span != *span;
+    for PlacedCharacter { character, glyph, span } in units {
+        let is_next = |piece: &GlyphPiece| piece.face != glyph.face || piece.span != *span;
         if line.pieces.last().is_none_or(is_next) {
-            line.pieces.push(Piece { x, face: glyph.face, span: *span, text: String::new() });
+            line.pieces.push(GlyphPiece { x, face: glyph.face, span: *span, text: String::new() });
         }
         if let Some(piece) = line.pieces.last_mut() {
             piece.text.push(*character);

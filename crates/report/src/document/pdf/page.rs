@@ -10,7 +10,7 @@ use super::tags::Slot;
 
 /// What a drawing belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mark {
+pub(super) enum DrawingMark {
     /// A part of the document.
     Slot(Slot),
     /// Nothing: a line, a background, or the head of a table that goes on.
@@ -52,7 +52,7 @@ pub(super) struct PageOf {
 
 /// Something drawn.
 #[derive(Clone, Debug)]
-pub(super) enum Shape {
+pub(super) enum PdfShape {
     Text(Text),
     Fill(Area, Rgb),
     /// A row of dots from one place to another on the same level.
@@ -69,8 +69,8 @@ pub(super) enum Shape {
 /// Something drawn, and what it belongs to.
 #[derive(Clone, Debug)]
 pub(super) struct Drawing {
-    pub(super) mark: Mark,
-    pub(super) shape: Shape,
+    pub(super) mark: DrawingMark,
+    pub(super) shape: PdfShape,
 }
 
 /// A page.
@@ -104,7 +104,7 @@ impl Text {
     }
 }
 
-impl Shape {
+impl PdfShape {
     /// The shape, further down.
     pub(super) fn moved(self, down: f64) -> Self {
         let at = |[x, y]: [f64; 2]| [x, y + down];

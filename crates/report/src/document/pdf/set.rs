@@ -16,9 +16,9 @@ use super::look::{
     APART, CODE, INK, LEFT, LINE, QUIET, RIGHT, SECTION, SMALL, SUBSECTION, TEXT, TIGHT, TITLE, WARNING, WARNING_EDGE,
     WARNING_INK, WIDTH,
 };
-use super::page::{Area, Drawing, Mark, Page, PageOf, Shape, Strip};
+use super::page::{Area, Drawing, DrawingMark, Page, PageOf, PdfShape, Strip};
 use super::table;
-use super::tags::{Kind, Part, Tags};
+use super::tags::{PartKind, TaggedPart, Tags};
 use super::text::{self, Boxed, Pen, Style};
 use super::{frame, lines};
 
@@ -94,7 +94,7 @@ impl Setter {
             Some(Block::Heading(_, words)) if !words.is_empty() => words,
             _ => Words::from(title),
         };
-        let part = self.tags.part(self.tags.root(), Kind::Heading(1, words.plain()));
+        let part = self.tags.part(self.tags.root(), PartKind::Heading(1, words.plain()));
         let style = Style { size: TITLE, leading: TIGHT, ..Style::TEXT };
         self.lines(part, &lines::spans(&words, Face::Bold), &style, [0.0, 13.0], true);
     }
@@ -119,7 +119,14 @@ impl Setter {
     }
 
     /// Pushes lines with room above and below them; `keep`: they stay with what follows.
-    fn lines(&mut self, part: Part, spans: &[lines::Span], style: &Style, [above, below]: [f64; 2], keep: bool) {
+    fn lines(
+        &mut self,
+        part: TaggedPart,
+        spans: &[lines::TextSpan],
+        style: &Style,
+        [above, below]: [f64; 2],
+        keep: bool,
+    ) {
         let mut strips = text::strips(&mut self.tags, part, spans, style);
         if let Some(first) = strips.first_mut() {
             first.above = above;
@@ -139,7 +146,7 @@ impl Setter {
         let (level, is_listed) = (level.clamp(2, 3), level > 1);
         // No level of a tag may be left out.
         self.level = u16::from(level).min(self.level + 1);
-        let part = self.tags.part(self.tags.root(), Kind::Heading(self.level, words.plain()));
+        let part = self.tags.part(self.tags.root(), PartKind::Heading(self.level, words.plain()));
         let (size, above, below) = if level == 2 { (SECTION, 18.0, 9.0) } else { (SUBSECTION, 15.0, 8.0) };
         let style = Style { size, leading: TIGHT, ..Style::TEXT };
         let mut strips = text::strips(&mut self.tags, part, &lines::spans(words, Face::Bold), &style);
@@ -147,7 +154,7 @@ impl Setter {
             first.above = above;
             if is_listed {
                 self.headed += 1;
-                first.drawings.push(Drawing { mark: Mark::Artifact, shape: Shape::Heading(heading, 0.0) });
+                first.drawings.push(Drawing { mark: DrawingMark::Artifact, shape: PdfShape::Heading(heading, 0.0) });
             }
         }
         if let Some(last) = strips.last_mut() {
@@ -164,7 +171,7 @@ impl Setter {
         let (left, width) = (LEFT + inset, WIDTH - 2.0 * inset);
         let style = Style { rgb: WARNING_INK, left, width, ..Style::TEXT };
         let spans = lines::spans(words, Face::Bold);
-        let part = self.tags.part(self.tags.root(), Kind::Paragraph);
+        let part = self.tags.part(self.tags.root(), PartKind::Paragraph);
         let drawn =
             text::strips(&mut self.tags, part, &spans, &style).into_iter().map(|strip| strip.drawings).collect();
         let strips = WARNING_BOX.strips(drawn, &style, self.flow.room());
@@ -176,7 +183,7 @@ impl Setter {
             return;
         }
         let leads = !matches!(next, None | Some(Block::Heading(..) | Block::Paragraph(_) | Block::Warning(_)));
-        let part = self.tags.part(self.tags.root(), Kind::Paragraph);
+        let part = self.tags.part(self.tags.root(), PartKind::Paragraph);
         let spans = lines::spans(words, Face::Regular);
         let mut strips = text::strips(&mut self.tags, part, &spans, &Style::TEXT);
         if let Some(first) = strips.first_mut() {
@@ -193,7 +200,7 @@ impl Setter {
     }
 
     fn list(&mut self, items: &[Item]) {
-        let list = self.tags.part(self.tags.root(), Kind::List);
+        let list = self.tags.part(self.tags.root(), PartKind::List);
         for (at, item) in items.iter().enumerate() {
             let above = if at == 0 { APART } else { Style::TEXT.leading * TEXT };
             let below = if at + 1 == items.len() && item.below.is_empty() { APART } else { 0.0 };
@@ -201,7 +208,7 @@ impl Setter {
             if item.below.is_empty() {
                 continue;
             }
-            let within = self.tags.part(body, Kind::List);
+            let within = self.tags.part(body, PartKind::List);
             for (inner, words) in item.below.iter().enumerate() {
                 let is_last = at + 1 == items.len() && inner + 1 == item.below.len();
                 let room = [Style::TEXT.leading * TEXT, if is_last { APART } else { 0.0 }];
@@ -211,10 +218,10 @@ impl Setter {
     }
 
     /// Sets an item of a list, and gives the part that it says.
-    fn item(&mut self, list: Part, words: &Words, [mark, indent]: [f64; 2], room: [f64; 2]) -> Part {
-        let item = self.tags.part(list, Kind::Item);
-        let label = self.tags.part(item, Kind::Label);
-        let body = self.tags.part(item, Kind::Body);
+    fn item(&mut self, list: TaggedPart, words: &Words, [mark, indent]: [f64; 2], room: [f64; 2]) -> TaggedPart {
+        let item = self.tags.part(list, PartKind::Item);
+        let label = self.tags.part(item, PartKind::Label);
+        let body = self.tags.part(item, PartKind::Body);
         let dot = Style { rgb: QUIET, left: LEFT + mark, ..Style::TEXT };
         let dot = text::strips(&mut self.tags, label, &lines::plain("•", Face::Regular), &dot);
         let style = Style { left: LEFT + indent, width: WIDTH - indent, ..Style::TEXT };
@@ -232,8 +239,8 @@ impl Setter {
         // Two characters: a line that goes on is seen to do so.
         let hang = 2.0 * super::page::width(" ", Face::Mono) * TEXT;
         let style = Style { left: LEFT + inset, width: WIDTH - 2.0 * inset, hang, ..Style::TEXT };
-        let paragraph = self.tags.part(self.tags.root(), Kind::Paragraph);
-        let code = self.tags.part(paragraph, Kind::Code);
+        let paragraph = self.tags.part(self.tags.root(), PartKind::Paragraph);
+        let code = self.tags.part(paragraph, PartKind::Code);
         // A space, so that lines stay apart where they are read aloud or copied.
         let whole: Vec<String> = command.trim_end().lines().map(|line| line.replace('\t', "    ") + " ").collect();
         let mut drawn = Vec::new();
@@ -250,18 +257,18 @@ impl Setter {
         let scene = chart.spec.scene();
         let caption = Words::from(format!("Figure {}: {}", self.figures, chart.spec.title.trim()));
         let shows = if scene.description.trim().is_empty() { caption.plain() } else { scene.description.clone() };
-        let part = self.tags.part(self.tags.root(), Kind::Figure(shows));
+        let part = self.tags.part(self.tags.root(), PartKind::Figure(shows));
         let unit = (0.9 * WIDTH / scene.width).min((self.flow.room() - AROUND) / scene.height);
         let (left, height) = (LEFT + (WIDTH - unit * scene.width) / 2.0, unit * scene.height);
-        let picture = Shape::Picture(Rc::new(scene), [left, 0.0], unit);
-        let picture = vec![Drawing { mark: Mark::Slot(self.tags.slot(part)), shape: picture }];
+        let picture = PdfShape::Picture(Rc::new(scene), [left, 0.0], unit);
+        let picture = vec![Drawing { mark: DrawingMark::Slot(self.tags.slot(part)), shape: picture }];
         self.flow.push(Strip { drawings: picture, height, above: 12.0, below: 6.0, keep: true, ..Strip::default() });
-        let part = self.tags.part(part, Kind::Caption);
+        let part = self.tags.part(part, PartKind::Caption);
         self.caption(part, &caption);
     }
 
     /// Centred below its figure.
-    fn caption(&mut self, part: Part, words: &Words) {
+    fn caption(&mut self, part: TaggedPart, words: &Words) {
         let spans = lines::spans(words, Face::Regular);
         let style = Style { size: SMALL, rgb: QUIET, ..Style::TEXT };
         let lines = style.broken(&spans);
@@ -278,10 +285,10 @@ impl Setter {
 
     /// The sections with their pages.
     fn contents(&mut self) {
-        let part = self.tags.part(self.tags.root(), Kind::Heading(2, "Contents".to_owned()));
+        let part = self.tags.part(self.tags.root(), PartKind::Heading(2, "Contents".to_owned()));
         let style = Style { size: SECTION, leading: TIGHT, ..Style::TEXT };
         self.lines(part, &lines::plain("Contents", Face::Bold), &style, [18.0, 9.0], true);
-        let contents = self.tags.part(self.tags.root(), Kind::Contents);
+        let contents = self.tags.part(self.tags.root(), PartKind::Contents);
         let sections = self.headings.iter().enumerate().filter(|(_, heading)| heading.level == 2);
         let sections: Vec<(usize, String)> =
             sections.map(|(at, heading)| (at, format!("{} ", heading.title))).collect();
@@ -291,26 +298,26 @@ impl Setter {
     }
 
     /// A line of the contents: a link from end to end.
-    fn entry(&mut self, contents: Part, heading: usize, title: &str) {
-        let entry = self.tags.part(contents, Kind::Entry);
-        let reference = self.tags.part(entry, Kind::Reference);
-        let link = self.tags.part(reference, Kind::Link);
+    fn entry(&mut self, contents: TaggedPart, heading: usize, title: &str) {
+        let entry = self.tags.part(contents, PartKind::Entry);
+        let reference = self.tags.part(entry, PartKind::Reference);
+        let link = self.tags.part(reference, PartKind::Link);
         let style = Style { width: WIDTH - NUMBER, hang: TEXT, ..Style::TEXT };
         let spans = lines::plain(title, Face::Regular);
         let ends = style.broken(&spans).last().map_or(0.0, |line| line.width);
         let mut strips = text::strips(&mut self.tags, link, &spans, &style);
-        let (slot, baseline) = (Mark::Slot(self.tags.slot(link)), style.height(1));
+        let (slot, baseline) = (DrawingMark::Slot(self.tags.slot(link)), style.height(1));
         let last = strips.len().saturating_sub(1);
         let indent = if last == 0 { 0.0 } else { style.hang };
-        let dots = Shape::Dots([LEFT + indent + ends + 6.0, baseline], RIGHT - NUMBER + 6.0, LINE);
+        let dots = PdfShape::Dots([LEFT + indent + ends + 6.0, baseline], RIGHT - NUMBER + 6.0, LINE);
         let number = PageOf { heading, at: [RIGHT, baseline], size: TEXT, rgb: INK };
         for (at, strip) in strips.iter_mut().enumerate() {
             let area = Area { left: LEFT, top: -2.0, right: RIGHT, bottom: baseline + 2.5 };
-            strip.drawings.push(Drawing { mark: slot, shape: Shape::Link(area, heading) });
+            strip.drawings.push(Drawing { mark: slot, shape: PdfShape::Link(area, heading) });
             strip.keep = at < last;
         }
-        strips[last].drawings.push(Drawing { mark: slot, shape: Shape::PageOf(number) });
-        strips[last].drawings.push(Drawing { mark: Mark::Artifact, shape: dots });
+        strips[last].drawings.push(Drawing { mark: slot, shape: PdfShape::PageOf(number) });
+        strips[last].drawings.push(Drawing { mark: DrawingMark::Artifact, shape: dots });
         strips.into_iter().for_each(|strip| self.flow.push(strip));
     }
 }

@@ -6,7 +6,7 @@ use krilla::tagging::{BBox, Identifier, ListNumbering, Node, TableHeaderScope, T
 
 /// What a part is.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Kind {
+pub(super) enum PartKind {
     /// A heading of this level, from 1 on, with its text.
     Heading(u16, String),
     Paragraph,
@@ -34,8 +34,8 @@ pub(super) enum Kind {
 }
 
 /// A part, and what it consists of.
-struct Element {
-    kind: Kind,
+struct TagElement {
+    kind: PartKind,
     children: Vec<Child>,
 }
 
@@ -47,7 +47,7 @@ enum Child {
 
 /// A part of the document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Part(u32);
+pub(super) struct TaggedPart(u32);
 
 /// What is drawn in one place of a part, perhaps over several pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +55,7 @@ pub(super) struct Slot(u32);
 
 /// All parts, in the order in which they are read.
 pub(super) struct Tags {
-    elements: Vec<Element>,
+    elements: Vec<TagElement>,
     slots: u32,
 }
 
@@ -68,24 +68,24 @@ pub(super) struct Drawn {
 
 impl Tags {
     pub(super) fn new() -> Self {
-        Self { elements: vec![Element { kind: Kind::Paragraph, children: Vec::new() }], slots: 0 }
+        Self { elements: vec![TagElement { kind: PartKind::Paragraph, children: Vec::new() }], slots: 0 }
     }
 
     /// The whole document.
-    pub(super) fn root(&self) -> Part {
-        Part(0)
+    pub(super) fn root(&self) -> TaggedPart {
+        TaggedPart(0)
     }
 
     /// Adds a part to another.
-    pub(super) fn part(&mut self, parent: Part, kind: Kind) -> Part {
+    pub(super) fn part(&mut self, parent: TaggedPart, kind: PartKind) -> TaggedPart {
         let part = self.elements.len() as u32;
-        self.elements.push(Element { kind, children: Vec::new() });
+        self.elements.push(TagElement { kind, children: Vec::new() });
         self.elements[parent.0 as usize].children.push(Child::Element(part));
-        Part(part)
+        TaggedPart(part)
     }
 
     /// The place behind what the part has so far.
-    pub(super) fn slot(&mut self, part: Part) -> Slot {
+    pub(super) fn slot(&mut self, part: TaggedPart) -> Slot {
         let children = &mut self.elements[part.0 as usize].children;
         if let Some(Child::Slot(slot)) = children.last() {
             return Slot(*slot);
@@ -120,28 +120,28 @@ impl Tags {
 
     fn kind(&self, element: u32, drawn: &Drawn) -> TagKind {
         match &self.elements[element as usize].kind {
-            Kind::Heading(level, title) => {
+            PartKind::Heading(level, title) => {
                 Tag::Hn(NonZeroU16::new(*level).unwrap_or(NonZeroU16::MIN), Some(title.clone())).into()
             }
-            Kind::Paragraph => Tag::P.into(),
-            Kind::Strong => Tag::Strong.into(),
-            Kind::Code => Tag::Code.into(),
-            Kind::List => Tag::L(ListNumbering::Disc).into(),
-            Kind::Item => Tag::LI.into(),
-            Kind::Label => Tag::Lbl.into(),
-            Kind::Body => Tag::LBody.into(),
-            Kind::Table => Tag::Table.into(),
-            Kind::TableHead => Tag::THead.into(),
-            Kind::TableBody => Tag::TBody.into(),
-            Kind::Row => Tag::TR.into(),
-            Kind::ColumnHead => Tag::TH(TableHeaderScope::Column).into(),
-            Kind::Cell => Tag::TD.into(),
-            Kind::Figure(shows) => Tag::Figure(Some(shows.clone())).with_bbox(self.place(element, drawn)).into(),
-            Kind::Caption => Tag::Caption.into(),
-            Kind::Contents => Tag::TOC.into(),
-            Kind::Entry => Tag::TOCI.into(),
-            Kind::Reference => Tag::Reference.into(),
-            Kind::Link => Tag::Link.into(),
+            PartKind::Paragraph => Tag::P.into(),
+            PartKind::Strong => Tag::Strong.into(),
+            PartKind::Code => Tag::Code.into(),
+            PartKind::List => Tag::L(ListNumbering::Disc).into(),
+            PartKind::Item => Tag::LI.into(),
+            PartKind::Label => Tag::Lbl.into(),
+            PartKind::Body => Tag::LBody.into(),
+            PartKind::Table => Tag::Table.into(),
+            PartKind::TableHead => Tag::THead.into(),
+            PartKind::TableBody => Tag::TBody.into(),
+            PartKind::Row => Tag::TR.into(),
+            PartKind::ColumnHead => Tag::TH(TableHeaderScope::Column).into(),
+            PartKind::Cell => Tag::TD.into(),
+            PartKind::Figure(shows) => Tag::Figure(Some(shows.clone())).with_bbox(self.place(element, drawn)).into(),
+            PartKind::Caption => Tag::Caption.into(),
+            PartKind::Contents => Tag::TOC.into(),
+            PartKind::Entry => Tag::TOCI.into(),
+            PartKind::Reference => Tag::Reference.into(),
+            PartKind::Link => Tag::Link.into(),
         }
     }
 

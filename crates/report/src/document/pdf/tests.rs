@@ -5,7 +5,7 @@ use view::{Axis, ChartSpec, NamedChart, Point, Quantity, Scale, Series};
 
 use super::super::{Align, Item, Table, Words, bullets, code, strong};
 use super::look::{BOTTOM, FOOTER, LEFT, LOWEST, RIGHT, TOP};
-use super::page::{Mark, Page, Shape, Text};
+use super::page::{DrawingMark, Page, PdfShape, Text};
 use super::set::{Laid, lay_out};
 use super::*;
 
@@ -64,16 +64,16 @@ fn laid(blocks: Vec<Block>) -> Laid {
     lay_out(ABOUT.title, ABOUT.started, blocks)
 }
 
-fn texts(page: &Page) -> impl Iterator<Item = (Mark, &Text)> {
+fn texts(page: &Page) -> impl Iterator<Item = (DrawingMark, &Text)> {
     page.iter().filter_map(|drawing| match &drawing.shape {
-        Shape::Text(text) => Some((drawing.mark, text)),
+        PdfShape::Text(text) => Some((drawing.mark, text)),
         _ => None,
     })
 }
 
 /// What a page says, without its header and footer.
 fn said(page: &Page) -> String {
-    let body = texts(page).filter(|(mark, _)| !matches!(mark, Mark::Header | Mark::Footer));
+    let body = texts(page).filter(|(mark, _)| !matches!(mark, DrawingMark::Header | DrawingMark::Footer));
     body.map(|(_, text)| text.text.as_ref()).collect::<Vec<_>>().join("|")
 }
 
@@ -95,15 +95,15 @@ fn assert_within(laid: &Laid) {
                 text.right()
             );
             match mark {
-                Mark::Header => assert!(y > 15.0 && y < BOTTOM / 2.0, "{text:?}"),
-                Mark::Footer => assert_eq!(y, FOOTER),
+                DrawingMark::Header => assert!(y > 15.0 && y < BOTTOM / 2.0, "{text:?}"),
+                DrawingMark::Footer => assert_eq!(y, FOOTER),
                 _ => assert!(y > TOP && y <= BOTTOM + 0.01 && y + 0.25 * text.size < LOWEST, "{text:?}"),
             }
             spots.push([x, y - 0.7 * text.size, text.right(), y]);
         }
         assert_apart(&mut spots);
         for drawing in page {
-            if let Shape::Fill(area, _) = drawing.shape {
+            if let PdfShape::Fill(area, _) = drawing.shape {
                 assert!(area.left >= LEFT - 0.01 && area.right <= RIGHT + 0.01 && area.bottom <= BOTTOM + 10.0);
             }
         }
@@ -182,11 +182,14 @@ fn a_heading_stays_with_what_it_is_of() {
             blocks.extend([heading(2, "Section"), heading(3, "Part"), paragraph("leads to this"), below]);
             let laid = laid(blocks);
             for page in &laid.pages {
-                let last = page.iter().rev().find(|drawing| !matches!(drawing.mark, Mark::Footer | Mark::Header));
-                let Some(Shape::Text(text)) = last.map(|drawing| &drawing.shape) else { continue };
+                let last = page
+                    .iter()
+                    .rev()
+                    .find(|drawing| !matches!(drawing.mark, DrawingMark::Footer | DrawingMark::Header));
+                let Some(PdfShape::Text(text)) = last.map(|drawing| &drawing.shape) else { continue };
                 assert!(!["Section", "Part"].contains(&text.text.as_ref()), "{lines}");
-                let is_alone =
-                    text.text.as_ref() == "leads to this" && page.iter().any(|d| matches!(d.shape, Shape::Picture(..)));
+                let is_alone = text.text.as_ref() == "leads to this"
+                    && page.iter().any(|d| matches!(d.shape, PdfShape::Picture(..)));
                 assert!(!is_alone, "{lines}");
             }
             let of = |part: &str| laid.pages.iter().position(|page| said(page).contains(part));
@@ -201,7 +204,7 @@ fn a_figure_has_its_caption_and_its_lead_on_the_same_page() {
         let mut blocks: Vec<Block> = (0..lines).map(|at| paragraph(&format!("line {at}"))).collect();
         blocks.extend([paragraph("leads to this"), chart("c")]);
         let pages = laid(blocks).pages;
-        let page = pages.iter().find(|page| page.iter().any(|drawing| matches!(drawing.shape, Shape::Picture(..))));
+        let page = pages.iter().find(|page| page.iter().any(|drawing| matches!(drawing.shape, PdfShape::Picture(..))));
         let said = said(page.unwrap());
         assert!(said.contains("leads to this") && said.contains("Figure 1: c"), "{lines}: {said}");
     }

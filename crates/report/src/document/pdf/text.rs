@@ -1,10 +1,10 @@
 //! Text as strips of a page.
 
 use super::fonts::Face;
-use super::lines::{self, Line, Role, Span};
+use super::lines::{self, Role, TextLine, TextSpan};
 use super::look::{CAPITAL, INK, LEADING, LEFT, Rgb, TEXT, WIDTH, height};
-use super::page::{Area, Drawing, Mark, Shape, Strip, Text};
-use super::tags::{Kind, Part, Slot, Tags};
+use super::page::{Area, Drawing, DrawingMark, PdfShape, Strip, Text};
+use super::tags::{PartKind, Slot, TaggedPart, Tags};
 
 /// How text is set, and where.
 #[derive(Clone, Copy, Debug)]
@@ -24,7 +24,7 @@ impl Style {
     pub(super) const TEXT: Self = Self { size: TEXT, leading: LEADING, rgb: INK, left: LEFT, width: WIDTH, hang: 0.0 };
 
     /// The lines of a text.
-    pub(super) fn broken(&self, spans: &[Span]) -> Vec<Line> {
+    pub(super) fn broken(&self, spans: &[TextSpan]) -> Vec<TextLine> {
         lines::broken(spans, self.size, self.width, self.hang)
     }
 
@@ -41,14 +41,14 @@ impl Style {
 
 /// Draws lines for a part of the document.
 pub(super) struct Pen<'s> {
-    part: Part,
-    spans: &'s [Span<'s>],
+    part: TaggedPart,
+    spans: &'s [TextSpan<'s>],
     /// Slot of the last span: it may go on in the next line.
     last: Option<(usize, Slot)>,
 }
 
 impl<'s> Pen<'s> {
-    pub(super) fn new(part: Part, spans: &'s [Span<'s>]) -> Self {
+    pub(super) fn new(part: TaggedPart, spans: &'s [TextSpan<'s>]) -> Self {
         Self { part, spans, last: None }
     }
 
@@ -56,15 +56,15 @@ impl<'s> Pen<'s> {
     pub(super) fn line(
         &mut self,
         tags: &mut Tags,
-        line: Line,
+        line: TextLine,
         size: f64,
         rgb: Rgb,
         [left, top]: [f64; 2],
     ) -> Vec<Drawing> {
-        let draw = |piece: lines::Piece| {
-            let mark = Mark::Slot(self.slot(tags, piece.span));
+        let draw = |piece: lines::GlyphPiece| {
+            let mark = DrawingMark::Slot(self.slot(tags, piece.span));
             let at = [left + piece.x, top + CAPITAL * size];
-            let shape = Shape::Text(Text { at, face: piece.face, size, rgb, text: piece.text.into() });
+            let shape = PdfShape::Text(Text { at, face: piece.face, size, rgb, text: piece.text.into() });
             Drawing { mark, shape }
         };
         line.pieces.into_iter().map(draw).collect()
@@ -76,8 +76,8 @@ impl<'s> Pen<'s> {
         }
         let part = match self.spans[span].role {
             Role::Plain => self.part,
-            Role::Strong => tags.part(self.part, Kind::Strong),
-            Role::Code => tags.part(self.part, Kind::Code),
+            Role::Strong => tags.part(self.part, PartKind::Strong),
+            Role::Code => tags.part(self.part, PartKind::Code),
         };
         let slot = tags.slot(part);
         self.last = Some((span, slot));
@@ -86,11 +86,11 @@ impl<'s> Pen<'s> {
 }
 
 /// A strip for each line. The first two stay together, and the last two.
-pub(super) fn strips(tags: &mut Tags, part: Part, spans: &[Span], style: &Style) -> Vec<Strip> {
+pub(super) fn strips(tags: &mut Tags, part: TaggedPart, spans: &[TextSpan], style: &Style) -> Vec<Strip> {
     let lines = style.broken(spans);
     let number = lines.len();
     let mut pen = Pen::new(part, spans);
-    let strip = |(at, line): (usize, Line)| {
+    let strip = |(at, line): (usize, TextLine)| {
         let left = style.left + if at == 0 { 0.0 } else { style.hang };
         Strip {
             drawings: pen.line(tags, line, style.size, style.rgb, [left, 0.0]),
@@ -132,18 +132,18 @@ impl Boxed {
 
     fn background(&self, height: f64) -> Vec<Drawing> {
         let area = Area { left: LEFT, top: 0.0, right: LEFT + WIDTH, bottom: height };
-        let edge = self.edge.map(|rgb| Shape::Fill(Area { right: LEFT + 3.0, ..area }, rgb));
-        let shapes = [Some(Shape::Fill(area, self.fill)), edge];
-        shapes.into_iter().flatten().map(|shape| Drawing { mark: Mark::Artifact, shape }).collect()
+        let edge = self.edge.map(|rgb| PdfShape::Fill(Area { right: LEFT + 3.0, ..area }, rgb));
+        let shapes = [Some(PdfShape::Fill(area, self.fill)), edge];
+        shapes.into_iter().flatten().map(|shape| Drawing { mark: DrawingMark::Artifact, shape }).collect()
     }
 }
 
 /// A line of text that belongs to no part of the document.
-pub(super) fn apart(mark: Mark, text: &str, face: Face, size: f64, rgb: Rgb, at: [f64; 2]) -> Vec<Drawing> {
+pub(super) fn apart(mark: DrawingMark, text: &str, face: Face, size: f64, rgb: Rgb, at: [f64; 2]) -> Vec<Drawing> {
     let lines = lines::broken(&lines::plain(text, face), size, f64::INFINITY, 0.0);
-    let draw = |piece: lines::Piece| {
+    let draw = |piece: lines::GlyphPiece| {
         let at = [at[0] + piece.x, at[1]];
-        Drawing { mark, shape: Shape::Text(Text { at, face: piece.face, size, rgb, text: piece.text.into() }) }
+        Drawing { mark, shape: PdfShape::Text(Text { at, face: piece.face, size, rgb, text: piece.text.into() }) }
     };
     lines.into_iter().flat_map(|line| line.pieces).map(draw).collect()
 }

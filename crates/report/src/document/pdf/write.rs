@@ -18,7 +18,7 @@ use crate::chart::scene::Paint;
 use super::About;
 use super::ink::{self, Fonts};
 use super::look::{LEFT, PAGE, Rgb};
-use super::page::{Area, Drawing, Mark, Page, Shape};
+use super::page::{Area, Drawing, DrawingMark, Page, PdfShape};
 use super::picture;
 use super::set::{Heading, Laid};
 use super::tags::Drawn;
@@ -84,7 +84,7 @@ fn places(laid: &Laid) -> Vec<HeadingPosition> {
     let mut places = vec![HeadingPosition { page: 0, y: 0.0 }; laid.headings.len()];
     for (page, drawings) in laid.pages.iter().enumerate() {
         for drawing in drawings {
-            if let Shape::Heading(heading, y) = drawing.shape {
+            if let PdfShape::Heading(heading, y) = drawing.shape {
                 places[heading] = HeadingPosition { page, y };
             }
         }
@@ -96,7 +96,7 @@ fn places(laid: &Laid) -> Vec<HeadingPosition> {
 fn draw(surface: &mut Surface, fonts: &Fonts, at: usize, page: &Page, drawn: &mut Drawn) {
     let mut open = None;
     for Drawing { mark, shape } in page {
-        if matches!(shape, Shape::Heading(..) | Shape::Link(..)) {
+        if matches!(shape, PdfShape::Heading(..) | PdfShape::Link(..)) {
             continue;
         }
         if open.is_some_and(|open| open != *mark) {
@@ -106,11 +106,11 @@ fn draw(surface: &mut Surface, fonts: &Fonts, at: usize, page: &Page, drawn: &mu
         if open.is_none() {
             let piece = surface.start_tagged(content(*mark, shape));
             open = Some(*mark);
-            if let Mark::Slot(slot) = mark {
+            if let DrawingMark::Slot(slot) = mark {
                 drawn.piece(*slot, piece);
             }
         }
-        if let (Mark::Slot(slot), Shape::Picture(scene, [left, top], unit)) = (mark, shape) {
+        if let (DrawingMark::Slot(slot), PdfShape::Picture(scene, [left, top], unit)) = (mark, shape) {
             let (right, bottom) = (left + scene.width * unit, top + scene.height * unit);
             let place = rect(Area { left: *left, top: *top, right, bottom });
             place.into_iter().for_each(|place| drawn.picture(*slot, BBox::new(at, place)));
@@ -122,27 +122,27 @@ fn draw(surface: &mut Surface, fonts: &Fonts, at: usize, page: &Page, drawn: &mu
     }
 }
 
-fn content(mark: Mark, shape: &Shape) -> ContentTag<'static> {
+fn content(mark: DrawingMark, shape: &PdfShape) -> ContentTag<'static> {
     let artifact = |kind| ContentTag::Artifact(Artifact::with_kind(kind));
     match mark {
-        Mark::Slot(_) if matches!(shape, Shape::Picture(..)) => ContentTag::Other,
-        Mark::Slot(_) => ContentTag::Span(SpanTag::empty()),
-        Mark::Artifact => artifact(ArtifactType::Layout),
-        Mark::Header => artifact(ArtifactType::Header),
-        Mark::Footer => artifact(ArtifactType::Footer),
+        DrawingMark::Slot(_) if matches!(shape, PdfShape::Picture(..)) => ContentTag::Other,
+        DrawingMark::Slot(_) => ContentTag::Span(SpanTag::empty()),
+        DrawingMark::Artifact => artifact(ArtifactType::Layout),
+        DrawingMark::Header => artifact(ArtifactType::Header),
+        DrawingMark::Footer => artifact(ArtifactType::Footer),
     }
 }
 
-fn draw_shape(surface: &mut Surface, fonts: &Fonts, shape: &Shape) {
+fn draw_shape(surface: &mut Surface, fonts: &Fonts, shape: &PdfShape) {
     match shape {
-        Shape::Text(text) => {
+        PdfShape::Text(text) => {
             surface.set_fill(Some(ink::fill(Paint::solid(text.rgb))));
             fonts.draw(surface, &text.text, text.face, text.size, text.at);
         }
-        Shape::Fill(area, rgb) => fill(surface, *area, *rgb),
-        Shape::Dots(from, to, rgb) => dots(surface, *from, *to, *rgb),
-        Shape::Picture(scene, at, unit) => picture::draw(surface, fonts, scene, *at, *unit),
-        Shape::Heading(..) | Shape::Link(..) | Shape::PageOf(_) => {}
+        PdfShape::Fill(area, rgb) => fill(surface, *area, *rgb),
+        PdfShape::Dots(from, to, rgb) => dots(surface, *from, *to, *rgb),
+        PdfShape::Picture(scene, at, unit) => picture::draw(surface, fonts, scene, *at, *unit),
+        PdfShape::Heading(..) | PdfShape::Link(..) | PdfShape::PageOf(_) => {}
     }
 }
 
@@ -175,7 +175,7 @@ fn dots(surface: &mut Surface, [from, y]: [f64; 2], to: f64, [r, g, b]: Rgb) {
 /// Adds the links of a page, each to the part that is drawn below it.
 fn link(sheet: &mut Sheet, laid: &Laid, places: &[HeadingPosition], page: &Page, drawn: &mut Drawn) {
     for drawing in page {
-        let (Mark::Slot(slot), Shape::Link(area, heading)) = (drawing.mark, &drawing.shape) else { continue };
+        let (DrawingMark::Slot(slot), PdfShape::Link(area, heading)) = (drawing.mark, &drawing.shape) else { continue };
         let (Some(rect), Some(place)) = (rect(*area), places.get(*heading)) else { continue };
         let target = Target::Destination(destination(*place).into());
         let says = laid.headings.get(*heading).map(|heading| heading.title.clone());

@@ -69,8 +69,8 @@ pub(super) fn all_rows(run: &Run) -> Result<String, Error> {
     Ok(csv(run, rows(run)?.iter()))
 }
 
-fn rows(run: &Run) -> Result<Vec<Row<'_>>, Error> {
-    let rows: Vec<Row> = run.cases.iter().filter_map(Row::from_case).collect();
+fn rows(run: &Run) -> Result<Vec<StudyRow<'_>>, Error> {
+    let rows: Vec<StudyRow> = run.cases.iter().filter_map(StudyRow::from_case).collect();
     if rows.is_empty() {
         let what = "the layout `allreduce-study` needs measured all_reduce cases, and the record has none";
         return Err(Error::new(what).hint("rankmark comm all_reduce --num-processes 2 4 --data-sizes 10 100"));
@@ -79,7 +79,7 @@ fn rows(run: &Run) -> Result<Vec<Row<'_>>, Error> {
 }
 
 /// One measured all_reduce.
-struct Row<'r> {
+struct StudyRow<'r> {
     case: &'r CaseLine,
     megabytes: f64,
     mean_s: f64,
@@ -87,7 +87,7 @@ struct Row<'r> {
     bandwidth: Option<f64>,
 }
 
-impl<'r> Row<'r> {
+impl<'r> StudyRow<'r> {
     fn from_case(case: &'r CaseLine) -> Option<Self> {
         let is_study = case.benchmark == "collective" && case.parameters.get("op")?.as_str() == Some("all_reduce");
         let measured = Measured::from_case(case).filter(|_| is_study)?;
@@ -121,7 +121,7 @@ impl<'r> Row<'r> {
 }
 
 /// Backends with their devices, in the order of the record.
-fn kinds<'r>(rows: &[Row<'r>]) -> Vec<(&'r str, &'r str)> {
+fn kinds<'r>(rows: &[StudyRow<'r>]) -> Vec<(&'r str, &'r str)> {
     let mut kinds = Vec::new();
     for row in rows {
         if !kinds.contains(&row.kind()) {
@@ -131,7 +131,7 @@ fn kinds<'r>(rows: &[Row<'r>]) -> Vec<(&'r str, &'r str)> {
     kinds
 }
 
-fn csv<'r, 'a: 'r>(run: &Run, rows: impl Iterator<Item = &'r Row<'a>>) -> String {
+fn csv<'r, 'a: 'r>(run: &Run, rows: impl Iterator<Item = &'r StudyRow<'a>>) -> String {
     // One column more says so of an incomplete run.
     let end = run.end.phrase();
     let title = end.as_ref().map_or_else(String::new, |_| format!(",{RUN_END}"));
@@ -164,7 +164,7 @@ fn megabytes(value: f64) -> String {
     if value.fract() == 0.0 { value.to_string() } else { three_digits(value) }
 }
 
-fn full_results(run: &Run, rows: &[Row]) -> Markdown {
+fn full_results(run: &Run, rows: &[StudyRow]) -> Markdown {
     use Align::{Left, Right};
     let mut table = Table::new([
         ("backend", Left),
@@ -190,7 +190,7 @@ fn full_results(run: &Run, rows: &[Row]) -> Markdown {
 }
 
 /// One row for each configuration: cases that differ in anything else (in place, element type) are summed up.
-fn summary(run: &Run, rows: &[Row]) -> Markdown {
+fn summary(run: &Run, rows: &[StudyRow]) -> Markdown {
     use Align::{Left, Right};
     let mut table = Table::new([
         ("backend", Left),
@@ -203,10 +203,10 @@ fn summary(run: &Run, rows: &[Row]) -> Markdown {
         ("bandwidth_gb_s mean", Right),
         ("bandwidth_gb_s std", Right),
     ]);
-    let key = |row: &Row| (row.kind().0.to_owned(), row.kind().1.to_owned(), row.case.ranks, row.case.bytes);
+    let key = |row: &StudyRow| (row.kind().0.to_owned(), row.kind().1.to_owned(), row.case.ranks, row.case.bytes);
     let mut seen = BTreeSet::new();
     for first in rows.iter().filter(|row| seen.insert(key(row))) {
-        let same: Vec<&Row> = rows.iter().filter(|row| key(row) == key(first)).collect();
+        let same: Vec<&StudyRow> = rows.iter().filter(|row| key(row) == key(first)).collect();
         let times: Vec<f64> = same.iter().map(|row| row.mean_s).collect();
         let rates: Vec<f64> = same.iter().filter_map(|row| row.bandwidth).collect();
         table.row([
@@ -236,7 +236,7 @@ fn mean(values: &[f64]) -> Option<f64> {
 }
 
 /// The study's analysis: what was tested, each backend, sizes, ranks, and what stands out.
-fn analysis(run: &Run, rows: &[Row]) -> String {
+fn analysis(run: &Run, rows: &[StudyRow]) -> String {
     let mut text = String::from("All-Reduce Benchmark Analysis\n\n");
     for banner in end_banner(run).into_iter().chain(banner(run.cases.iter())) {
         text += &format!("{banner}\n\n");
@@ -270,23 +270,23 @@ fn analysis(run: &Run, rows: &[Row]) -> String {
     text
 }
 
-fn means(rows: &[&Row], of: impl Fn(&Row) -> Option<f64>) -> Option<f64> {
+fn means(rows: &[&StudyRow], of: impl Fn(&StudyRow) -> Option<f64>) -> Option<f64> {
     mean(&rows.iter().filter_map(|row| of(row)).collect::<Vec<_>>())
 }
 
 /// Backends and devices with each of their numbers of processes.
-fn groups<'r>(rows: &[Row<'r>]) -> Vec<((&'r str, &'r str), u32)> {
+fn groups<'r>(rows: &[StudyRow<'r>]) -> Vec<((&'r str, &'r str), u32)> {
     let of_kind = |kind| rows.iter().filter(move |row| row.kind() == kind).map(|row| row.case.ranks);
     let each = |kind| of_kind(kind).collect::<BTreeSet<u32>>().into_iter().map(move |ranks| (kind, ranks));
     kinds(rows).into_iter().flat_map(each).collect()
 }
 
 /// Times and bandwidths of the smallest and of the largest size. A mean over sizes would be that of the largest.
-fn extremes(rows: &[Row], kind: (&str, &str), ranks: u32) -> String {
+fn extremes(rows: &[StudyRow], kind: (&str, &str), ranks: u32) -> String {
     let own = || rows.iter().filter(move |row| row.kind() == kind && row.case.ranks == ranks);
     let sizes: BTreeSet<u64> = own().filter_map(|row| row.case.bytes).collect();
     let at = |bytes: u64| {
-        let same: Vec<&Row> = own().filter(|row| row.case.bytes == Some(bytes)).collect();
+        let same: Vec<&StudyRow> = own().filter(|row| row.case.bytes == Some(bytes)).collect();
         let time = means(&same, |row| Some(row.mean_s)).map_or("-".to_owned(), milliseconds);
         let rate = means(&same, |row| row.bandwidth).map_or("-".to_owned(), three_digits);
         format!("{time} ms, {rate} GB/s at {} MB", megabytes(bytes as f64 / 1e6))
@@ -296,13 +296,13 @@ fn extremes(rows: &[Row], kind: (&str, &str), ranks: u32) -> String {
 }
 
 /// The time of each size with each number of processes, in this order.
-fn impact(rows: &[Row], order: impl Fn(&Row) -> (u64, u64)) -> String {
+fn impact(rows: &[StudyRow], order: impl Fn(&StudyRow) -> (u64, u64)) -> String {
     let mut text = String::new();
     for kind in kinds(rows) {
         text += &format!("- {}+{}:\n", kind.0, kind.1);
-        let of_kind: Vec<&Row> = rows.iter().filter(|row| row.kind() == kind).collect();
+        let of_kind: Vec<&StudyRow> = rows.iter().filter(|row| row.kind() == kind).collect();
         for place in of_kind.iter().map(|row| order(row)).collect::<BTreeSet<_>>() {
-            let same: Vec<&Row> = of_kind.iter().copied().filter(|row| order(row) == place).collect();
+            let same: Vec<&StudyRow> = of_kind.iter().copied().filter(|row| order(row) == place).collect();
             let (size, ranks) = (megabytes(same[0].megabytes), same[0].case.ranks);
             let time = means(&same, |row| Some(row.mean_s)).map_or("-".to_owned(), milliseconds);
             text += &format!("  - {size} MB, {ranks} processes: {time} ms\n");
@@ -311,8 +311,8 @@ fn impact(rows: &[Row], order: impl Fn(&Row) -> (u64, u64)) -> String {
     text
 }
 
-fn observations(rows: &[Row]) -> Vec<String> {
-    let named = |row: &Row| {
+fn observations(rows: &[StudyRow]) -> Vec<String> {
+    let named = |row: &StudyRow| {
         let (backend, device) = row.kind();
         format!("{backend}+{device} with {} processes and {} MB", row.case.ranks, megabytes(row.megabytes))
     };
@@ -325,13 +325,13 @@ fn observations(rows: &[Row]) -> Vec<String> {
         found.push(format!("Highest bandwidth: {} ({} GB/s)", named(row), three_digits(rate)));
     }
     for kind in kinds(rows) {
-        let of_kind: Vec<&Row> = rows.iter().filter(|row| row.kind() == kind).collect();
+        let of_kind: Vec<&StudyRow> = rows.iter().filter(|row| row.kind() == kind).collect();
         let Some(largest) = of_kind.iter().filter_map(|row| row.case.bytes).max() else { continue };
-        let at_largest: Vec<&Row> = of_kind.into_iter().filter(|row| row.case.bytes == Some(largest)).collect();
+        let at_largest: Vec<&StudyRow> = of_kind.into_iter().filter(|row| row.case.bytes == Some(largest)).collect();
         let ranks: BTreeSet<u32> = at_largest.iter().map(|row| row.case.ranks).collect();
         let (Some(fewest), Some(most)) = (ranks.first(), ranks.last()) else { continue };
         let time = |ranks: u32| {
-            let same: Vec<&Row> = at_largest.iter().copied().filter(|row| row.case.ranks == ranks).collect();
+            let same: Vec<&StudyRow> = at_largest.iter().copied().filter(|row| row.case.ranks == ranks).collect();
             means(&same, |row| Some(row.mean_s))
         };
         if let Some((few, many)) = time(*fewest).zip(time(*most)).filter(|_| fewest < most) {
@@ -348,7 +348,7 @@ fn observations(rows: &[Row]) -> Vec<String> {
 }
 
 /// The study's pictures, by file name; that of 100 MB only where it was measured.
-fn charts(run: &Run, rows: &[Row]) -> Vec<(&'static str, ChartSpec)> {
+fn charts(run: &Run, rows: &[StudyRow]) -> Vec<(&'static str, ChartSpec)> {
     let origin: Vec<String> =
         [run.machine.clone(), run.started.clone()].into_iter().filter(|line| !line.is_empty()).collect();
     let size = || Axis {
@@ -368,13 +368,13 @@ fn charts(run: &Run, rows: &[Row]) -> Vec<(&'static str, ChartSpec)> {
         series,
         ..ChartSpec::default()
     };
-    let by_size = |y: &dyn Fn(&Row) -> Option<f64>| {
-        let label = |row: &Row| format!("{}+{}, {} processes", row.kind().0, row.kind().1, row.case.ranks);
+    let by_size = |y: &dyn Fn(&StudyRow) -> Option<f64>| {
+        let label = |row: &StudyRow| format!("{}+{}, {} processes", row.kind().0, row.kind().1, row.case.ranks);
         series(rows.iter(), &label, &|row| Some(row.megabytes), y)
     };
     let compared = || rows.iter().filter(|row| (row.megabytes / COMPARED_MB - 1.0).abs() < 1e-3);
-    let by_ranks = |y: &dyn Fn(&Row) -> Option<f64>| {
-        let label = |row: &Row| format!("{}+{}", row.kind().0, row.kind().1);
+    let by_ranks = |y: &dyn Fn(&StudyRow) -> Option<f64>| {
+        let label = |row: &StudyRow| format!("{}+{}", row.kind().0, row.kind().1);
         series(compared(), &label, &|row| Some(f64::from(row.case.ranks)), y)
     };
     let mut charts = vec![
@@ -398,10 +398,10 @@ fn charts(run: &Run, rows: &[Row]) -> Vec<(&'static str, ChartSpec)> {
 
 /// A series for each label; of several cases at one place the fastest counts.
 fn series<'r, 'a: 'r>(
-    rows: impl Iterator<Item = &'r Row<'a>>,
-    label: &dyn Fn(&Row) -> String,
-    x: &dyn Fn(&Row) -> Option<f64>,
-    y: &dyn Fn(&Row) -> Option<f64>,
+    rows: impl Iterator<Item = &'r StudyRow<'a>>,
+    label: &dyn Fn(&StudyRow) -> String,
+    x: &dyn Fn(&StudyRow) -> Option<f64>,
+    y: &dyn Fn(&StudyRow) -> Option<f64>,
 ) -> Vec<Series> {
     let mut all: Vec<Series> = Vec::new();
     let mut times: std::collections::HashMap<(String, u64), f64> = std::collections::HashMap::new();

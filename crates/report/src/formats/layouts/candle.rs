@@ -50,7 +50,7 @@ pub(super) fn table(run: &Run, width: usize) -> String {
         text += &boxed(&rest[..fits]);
         rest = &rest[fits..];
     }
-    let notes: Vec<&Column> = columns.iter().filter(|column| !column.notes.is_empty()).collect();
+    let notes: Vec<&CandleColumn> = columns.iter().filter(|column| !column.notes.is_empty()).collect();
     for column in notes {
         text += &format!("{}: {}\n", column.cells[0], column.notes.join("; "));
     }
@@ -73,16 +73,16 @@ const ROWS: [&str; 11] = [
 ];
 
 /// One training case: a cell for each row, and why cells are empty.
-struct Column {
+struct CandleColumn {
     cells: [String; ROWS.len()],
     notes: Vec<String>,
 }
 
-fn columns(run: &Run) -> Vec<Column> {
+fn columns(run: &Run) -> Vec<CandleColumn> {
     run.cases.iter().filter(|case| case.benchmark == "training").map(|case| column(case, run)).collect()
 }
 
-fn column(case: &CaseLine, run: &Run) -> Column {
+fn column(case: &CaseLine, run: &Run) -> CandleColumn {
     let text = |name: &str| {
         case.parameters
             .get(name)
@@ -130,7 +130,7 @@ fn column(case: &CaseLine, run: &Run) -> Column {
             format!("{value:.3}")
         }),
     ];
-    Column { cells, notes }
+    CandleColumn { cells, notes }
 }
 
 /// Bytes that were used over bytes that the step needs: of the case, else of a memory case of the same division.
@@ -159,18 +159,18 @@ fn tokens(value: f64) -> String {
     if value < 1000.0 { three_digits(value) } else { thousands(value.round() as i64) }
 }
 
-fn widths(columns: &[Column]) -> Vec<usize> {
+fn widths(columns: &[CandleColumn]) -> Vec<usize> {
     let cell = |text: &str| text.chars().count();
     let labels = ROWS.iter().map(|label| cell(label)).max().unwrap_or(0);
-    let of = |column: &Column| column.cells.iter().map(|text| cell(text)).max().unwrap_or(0).max(5);
+    let of = |column: &CandleColumn| column.cells.iter().map(|text| cell(text)).max().unwrap_or(0).max(5);
     std::iter::once(labels).chain(columns.iter().map(of)).collect()
 }
 
-fn wide(columns: &[Column]) -> usize {
+fn wide(columns: &[CandleColumn]) -> usize {
     widths(columns).iter().map(|width| width + 3).sum::<usize>() + 1
 }
 
-fn boxed(columns: &[Column]) -> String {
+fn boxed(columns: &[CandleColumn]) -> String {
     let widths = widths(columns);
     let rule = |left: &str, middle: &str, right: &str| {
         let lines: Vec<String> = widths.iter().map(|width| "─".repeat(width + 2)).collect();

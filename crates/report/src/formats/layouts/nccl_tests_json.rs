@@ -92,16 +92,16 @@ struct File<'r> {
     op: Collective,
     program: &'static str,
     first: &'r CaseLine,
-    rows: Vec<Row<'r>>,
+    rows: Vec<NcclTestsRow<'r>>,
     /// The latest row of each call.
-    known: HashMap<Call, usize>,
+    known: HashMap<RowCall, usize>,
     /// Why cases failed that have no time.
     errors: Vec<String>,
 }
 
 /// What a row is of.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-struct Call {
+struct RowCall {
     bytes: u64,
     dtype: Dtype,
     reduction: &'static str,
@@ -109,8 +109,8 @@ struct Call {
 }
 
 /// A call, out of place and in place.
-struct Row<'r> {
-    call: Call,
+struct NcclTestsRow<'r> {
+    call: RowCall,
     halves: [Option<&'r CaseLine>; 2],
 }
 
@@ -177,7 +177,7 @@ fn files<'r>(run: &'r Run, left_out: &mut BTreeMap<String, usize>) -> Vec<File<'
 }
 
 /// Where a case belongs, or why it is left out: words behind `3 cases`.
-fn placed(case: &CaseLine) -> Result<(Collective, &'static str, Row<'_>), String> {
+fn placed(case: &CaseLine) -> Result<(Collective, &'static str, NcclTestsRow<'_>), String> {
     let text = |name: &str| case.parameters.get(name).and_then(Value::as_str);
     if case.benchmark != "collective" {
         return Err(format!("of `{}`, which nccl-tests does not measure", case.benchmark));
@@ -216,8 +216,8 @@ fn placed(case: &CaseLine) -> Result<(Collective, &'static str, Row<'_>), String
     let is_in_place = case.parameters.get("in_place").and_then(Value::as_bool) == Some(true);
     let mut halves = [None; 2];
     halves[usize::from(is_in_place)] = Some(case);
-    let call = Call { bytes, dtype, reduction, root: op.has_root().then_some(root) };
-    Ok((op, program, Row { call, halves }))
+    let call = RowCall { bytes, dtype, reduction, root: op.has_root().then_some(root) };
+    Ok((op, program, NcclTestsRow { call, halves }))
 }
 
 /// What all cases of a file have in common.
@@ -233,10 +233,11 @@ fn key(case: &CaseLine) -> String {
 
 impl<'r> File<'r> {
     /// Adds a row, or its half to one that lacks it.
-    fn add(&mut self, row: Row<'r>) {
+    fn add(&mut self, row: NcclTestsRow<'r>) {
         let known = self.known.get(&row.call).map(|at| &mut self.rows[*at]);
-        let is_free =
-            |known: &Row<'r>| known.halves.iter().zip(&row.halves).all(|(known, new)| known.is_none() || new.is_none());
+        let is_free = |known: &NcclTestsRow<'r>| {
+            known.halves.iter().zip(&row.halves).all(|(known, new)| known.is_none() || new.is_none())
+        };
         match known.filter(|known| is_free(known)) {
             Some(known) => known.halves = [0, 1].map(|half| known.halves[half].or(row.halves[half])),
             None => {
@@ -307,7 +308,7 @@ impl<'r> File<'r> {
     fn config(&self, run: &Run, known: &Known<'_>) -> Value {
         let [least, most] = self.sizes();
         let warmup = known.warmup.get(self.first.id.as_str());
-        let calls = self.rows.iter().find_map(Row::calls);
+        let calls = self.rows.iter().find_map(NcclTestsRow::calls);
         json!({
             "nthreads": 1,
             "ngpus": 1,
@@ -339,7 +340,7 @@ impl<'r> File<'r> {
     }
 }
 
-impl Row<'_> {
+impl NcclTestsRow<'_> {
     fn json(&self, file: &File<'_>) -> Value {
         let ranks = if file.op.size_counts_all_ranks() { u64::from(file.first.ranks).max(1) } else { 1 };
         let root = self.call.root.map_or(-1, |root| i64::try_from(root).unwrap_or(-1));

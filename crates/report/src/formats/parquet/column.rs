@@ -8,7 +8,7 @@ use crate::formats::rows;
 
 /// The type of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ColumnType {
     Bool,
     Int,
     Double,
@@ -50,22 +50,22 @@ impl ValueKinds {
     }
 
     /// The narrowest type that holds every value exactly.
-    pub(super) fn kind(&self) -> Kind {
+    pub(super) fn kind(&self) -> ColumnType {
         let number = self.whole || self.large || self.fraction;
         match self {
-            _ if self.other || (self.switch && number) || (self.large && self.fraction) => Kind::Text,
-            _ if self.switch => Kind::Bool,
-            _ if self.fraction => Kind::Double,
-            _ if number => Kind::Int,
+            _ if self.other || (self.switch && number) || (self.large && self.fraction) => ColumnType::Text,
+            _ if self.switch => ColumnType::Bool,
+            _ if self.fraction => ColumnType::Double,
+            _ if number => ColumnType::Int,
             // Nothing but nulls.
-            _ => Kind::Text,
+            _ => ColumnType::Text,
         }
     }
 }
 
 /// One cell, in the type of its column.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Cell {
+pub(super) enum ParquetCell {
     Null,
     Bool(bool),
     Int(i64),
@@ -73,17 +73,17 @@ pub(super) enum Cell {
     Text(String),
 }
 
-impl Kind {
+impl ColumnType {
     /// A value as a cell of such a column.
-    pub(super) fn cell(self, value: &Value) -> Cell {
+    pub(super) fn cell(self, value: &Value) -> ParquetCell {
         let of = match self {
             _ if value.is_null() => None,
-            Self::Bool => value.as_bool().map(Cell::Bool),
-            Self::Int => value.as_i64().map(Cell::Int),
-            Self::Double => value.as_f64().map(Cell::Double),
-            Self::Text => Some(Cell::Text(outside::original(&rows::text(value)).into_owned())),
+            Self::Bool => value.as_bool().map(ParquetCell::Bool),
+            Self::Int => value.as_i64().map(ParquetCell::Int),
+            Self::Double => value.as_f64().map(ParquetCell::Double),
+            Self::Text => Some(ParquetCell::Text(outside::original(&rows::text(value)).into_owned())),
         };
-        of.unwrap_or(Cell::Null)
+        of.unwrap_or(ParquetCell::Null)
     }
 
     /// The number of Parquet's physical type.
@@ -98,16 +98,16 @@ impl Kind {
 }
 
 /// The content of a page: definition levels (0: null, 1: a value), then the values that are none, in encoding PLAIN.
-pub(super) fn page(cells: &[Cell]) -> Vec<u8> {
+pub(super) fn page(cells: &[ParquetCell]) -> Vec<u8> {
     let levels = levels(cells);
     let mut bytes = (levels.len() as u32).to_le_bytes().to_vec();
     bytes.extend(levels);
     let (mut switches, mut filled) = (0_u8, 0);
     for cell in cells {
         match cell {
-            Cell::Null => {}
+            ParquetCell::Null => {}
             // Eight a byte, the lowest bit first.
-            Cell::Bool(on) => {
+            ParquetCell::Bool(on) => {
                 switches |= u8::from(*on) << filled;
                 filled += 1;
                 if filled == 8 {
@@ -115,9 +115,9 @@ pub(super) fn page(cells: &[Cell]) -> Vec<u8> {
                     filled = 0;
                 }
             }
-            Cell::Int(value) => bytes.extend(value.to_le_bytes()),
-            Cell::Double(value) => bytes.extend(value.to_le_bytes()),
-            Cell::Text(text) => {
+            ParquetCell::Int(value) => bytes.extend(value.to_le_bytes()),
+            ParquetCell::Double(value) => bytes.extend(value.to_le_bytes()),
+            ParquetCell::Text(text) => {
                 bytes.extend((text.len() as u32).to_le_bytes());
                 bytes.extend(text.as_bytes());
             }
@@ -130,11 +130,11 @@ pub(super) fn page(cells: &[Cell]) -> Vec<u8> {
 }
 
 /// Runs of equal levels: twice the length as a varint, then the level.
-fn levels(cells: &[Cell]) -> Vec<u8> {
+fn levels(cells: &[ParquetCell]) -> Vec<u8> {
     let mut bytes = Vec::new();
-    for run in cells.chunk_by(|a, b| (*a == Cell::Null) == (*b == Cell::Null)) {
+    for run in cells.chunk_by(|a, b| (*a == ParquetCell::Null) == (*b == ParquetCell::Null)) {
         unsigned(&mut bytes, (run.len() as u64) << 1);
-        bytes.push(u8::from(run[0] != Cell::Null));
+        bytes.push(u8::from(run[0] != ParquetCell::Null));
     }
     bytes
 }
@@ -145,7 +145,7 @@ mod tests {
 
     use super::*;
 
-    fn kind(values: &[Value]) -> Kind {
+    fn kind(values: &[Value]) -> ColumnType {
         let mut seen = ValueKinds::default();
         values.iter().for_each(|value| seen.note(value));
         seen.kind()
@@ -153,27 +153,27 @@ mod tests {
 
     #[test]
     fn a_column_has_the_narrowest_type_that_holds_all() {
-        assert_eq!(kind(&[json!(1), json!(null), json!(-7)]), Kind::Int);
-        assert_eq!(kind(&[json!(1), json!(1.5)]), Kind::Double);
-        assert_eq!(kind(&[json!(9_007_199_254_740_993_i64)]), Kind::Int);
-        assert_eq!(kind(&[json!(9_007_199_254_740_993_i64), json!(0.5)]), Kind::Text);
-        assert_eq!(kind(&[json!(u64::MAX)]), Kind::Text);
-        assert_eq!(kind(&[json!(true), json!(false)]), Kind::Bool);
-        assert_eq!(kind(&[json!(true), json!(1)]), Kind::Text);
-        assert_eq!(kind(&[json!("x"), json!(1)]), Kind::Text);
-        assert_eq!(kind(&[json!(null)]), Kind::Text);
-        assert_eq!(Kind::Text.cell(&json!([1, "a"])), Cell::Text("1 a".to_owned()));
-        assert_eq!(Kind::Double.cell(&json!(3)), Cell::Double(3.0));
+        assert_eq!(kind(&[json!(1), json!(null), json!(-7)]), ColumnType::Int);
+        assert_eq!(kind(&[json!(1), json!(1.5)]), ColumnType::Double);
+        assert_eq!(kind(&[json!(9_007_199_254_740_993_i64)]), ColumnType::Int);
+        assert_eq!(kind(&[json!(9_007_199_254_740_993_i64), json!(0.5)]), ColumnType::Text);
+        assert_eq!(kind(&[json!(u64::MAX)]), ColumnType::Text);
+        assert_eq!(kind(&[json!(true), json!(false)]), ColumnType::Bool);
+        assert_eq!(kind(&[json!(true), json!(1)]), ColumnType::Text);
+        assert_eq!(kind(&[json!("x"), json!(1)]), ColumnType::Text);
+        assert_eq!(kind(&[json!(null)]), ColumnType::Text);
+        assert_eq!(ColumnType::Text.cell(&json!([1, "a"])), ParquetCell::Text("1 a".to_owned()));
+        assert_eq!(ColumnType::Double.cell(&json!(3)), ParquetCell::Double(3.0));
     }
 
     #[test]
     fn pages_hold_levels_and_plain_values() {
-        let cells = [Cell::Int(1), Cell::Null, Cell::Null, Cell::Int(-1)];
+        let cells = [ParquetCell::Int(1), ParquetCell::Null, ParquetCell::Null, ParquetCell::Int(-1)];
         let mut expected = vec![6, 0, 0, 0, 2, 1, 4, 0, 2, 1, 1, 0, 0, 0, 0, 0, 0, 0];
         expected.extend([0xff; 8]);
         assert_eq!(page(&cells), expected);
-        let nine: Vec<Cell> = (0..9).map(|at| Cell::Bool(at % 2 == 0)).collect();
+        let nine: Vec<ParquetCell> = (0..9).map(|at| ParquetCell::Bool(at % 2 == 0)).collect();
         assert_eq!(page(&nine), [2, 0, 0, 0, 18, 1, 0b0101_0101, 1]);
-        assert_eq!(page(&[Cell::Text("é".into())]), [2, 0, 0, 0, 2, 1, 2, 0, 0, 0, 0xc3, 0xa9]);
+        assert_eq!(page(&[ParquetCell::Text("é".into())]), [2, 0, 0, 0, 2, 1, 2, 0, 0, 0, 0xc3, 0xa9]);
     }
 }

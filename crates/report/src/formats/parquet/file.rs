@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-use super::column::{Cell, Kind, page};
+use super::column::{ColumnType, ParquetCell, page};
 use super::thrift::Struct;
 
 const MAGIC: &[u8; 4] = b"PAR1";
@@ -21,12 +21,12 @@ const UTF8: i32 = 0;
 pub(super) struct File<'w> {
     to: &'w mut dyn Write,
     written: u64,
-    columns: Vec<(&'w str, Kind)>,
-    groups: Vec<Group>,
+    columns: Vec<(&'w str, ColumnType)>,
+    groups: Vec<RowGroup>,
 }
 
 /// What the footer says of a row group.
-struct Group {
+struct RowGroup {
     rows: usize,
     chunks: Vec<Chunk>,
 }
@@ -39,7 +39,7 @@ struct Chunk {
 }
 
 impl<'w> File<'w> {
-    pub(super) fn begin(to: &'w mut dyn Write, names: &'w [String], kinds: &[Kind]) -> io::Result<Self> {
+    pub(super) fn begin(to: &'w mut dyn Write, names: &'w [String], kinds: &[ColumnType]) -> io::Result<Self> {
         let columns = names.iter().map(String::as_str).zip(kinds.iter().copied()).collect();
         let mut file = Self { to, written: 0, columns, groups: Vec::new() };
         file.put(MAGIC)?;
@@ -52,7 +52,7 @@ impl<'w> File<'w> {
     }
 
     /// Rows: the cells of each column, all of one length.
-    pub(super) fn group(&mut self, columns: &[Vec<Cell>]) -> io::Result<()> {
+    pub(super) fn group(&mut self, columns: &[Vec<ParquetCell>]) -> io::Result<()> {
         let rows = columns.first().map_or(0, Vec::len);
         let mut chunks = Vec::new();
         for cells in columns {
@@ -66,7 +66,7 @@ impl<'w> File<'w> {
             self.put(&header)?;
             self.put(&packed)?;
         }
-        self.groups.push(Group { rows, chunks });
+        self.groups.push(RowGroup { rows, chunks });
         Ok(())
     }
 
@@ -81,11 +81,11 @@ impl<'w> File<'w> {
 
     fn footer(&self) -> Struct {
         let root = Struct::default().text(4, "cases").i32(5, self.columns.len() as i32);
-        let leaf = |(name, kind): &(&str, Kind)| {
+        let leaf = |(name, kind): &(&str, ColumnType)| {
             let leaf = Struct::default().i32(1, kind.physical()).i32(3, OPTIONAL).text(4, name);
             match kind {
                 // The older way to say it, and the newer one: `STRING {}`.
-                Kind::Text => leaf.i32(6, UTF8).within(10, Struct::default().within(1, Struct::default())),
+                ColumnType::Text => leaf.i32(6, UTF8).within(10, Struct::default().within(1, Struct::default())),
                 _ => leaf,
             }
         };
@@ -99,8 +99,8 @@ impl<'w> File<'w> {
             .text(6, concat!("rankmark version ", env!("CARGO_PKG_VERSION")))
     }
 
-    fn described(&self, group: &Group) -> Struct {
-        let chunk = |(chunk, (name, kind)): (&Chunk, &(&str, Kind))| {
+    fn described(&self, group: &RowGroup) -> Struct {
+        let chunk = |(chunk, (name, kind)): (&Chunk, &(&str, ColumnType))| {
             let about = Struct::default()
                 .i32(1, kind.physical())
                 .numbers(2, &[PLAIN, RLE])

@@ -63,9 +63,9 @@ impl Leaves {
 }
 
 /// A key as text, without a string of its own.
-struct Shown<'k, K: ?Sized>(&'k K);
+struct ShownKey<'k, K: ?Sized>(&'k K);
 
-impl<K: Serialize + ?Sized> Display for Shown<'_, K> {
+impl<K: Serialize + ?Sized> Display for ShownKey<'_, K> {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.serialize(to)
     }
@@ -95,7 +95,7 @@ impl SerializeMap for Nested<'_> {
     type Error = Error;
 
     fn serialize_key<T: Serialize + ?Sized>(&mut self, key: &T) -> Result<(), Error> {
-        write!(self.path(), "{}", Shown(key)).map_err(|_| serde::ser::Error::custom("a key that is not text"))
+        write!(self.path(), "{}", ShownKey(key)).map_err(|_| serde::ser::Error::custom("a key that is not text"))
     }
 
     fn serialize_value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Error> {

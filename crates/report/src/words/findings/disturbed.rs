@@ -4,7 +4,7 @@ use record::found::{LEVELS, Level};
 use record::{CaseLine, Caveat};
 use terms::Named as _;
 
-use super::{Finding, Kind, cases, finding, share};
+use super::{Finding, FindingTopic, cases, finding, share};
 use crate::Run;
 use crate::number::{list, percent, seconds};
 use crate::study::{Measured, Operation};
@@ -50,7 +50,7 @@ fn noise(run: &Run) -> Option<Finding> {
     let mut letters = explanation.chars();
     let upper = letters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
     let remedy = remedy(first, states::is_pinned(run));
-    Some(finding(Kind::Disturbed, title, format!("{upper}{}.", letters.as_str()), remedy))
+    Some(finding(FindingTopic::Disturbed, title, format!("{upper}{}.", letters.as_str()), remedy))
 }
 
 fn word(caveat: Caveat) -> String {
@@ -74,7 +74,7 @@ fn remedy(caveat: Caveat, pinned: bool) -> &'static str {
 /// What the machine was like, where it changed. Times are those of one state, so this disturbs none of them.
 fn states(run: &Run) -> Option<Finding> {
     let [title, evidence] = states::title_and_evidence(run)?;
-    Some(finding(Kind::Hint, title, evidence, states::action(run)))
+    Some(finding(FindingTopic::Hint, title, evidence, states::action(run)))
 }
 
 /// Cases that the machine ran at several speeds, and the one with the speeds furthest apart.
@@ -92,7 +92,7 @@ fn levels(run: &Run) -> Option<Finding> {
     let pin = if states::is_pinned(run) { "Ask" } else { "Pin ranks with `--bind core`, and ask" };
     let action =
         format!("{pin} who else uses the machine. Compare two versions interleaved: `rankmark compare --interleave`.");
-    Some(finding(Kind::Disturbed, title, evidence, action))
+    Some(finding(FindingTopic::Disturbed, title, evidence, action))
 }
 
 /// Intervals above the target: a hint, unless most are so wide that the times say little.
@@ -107,10 +107,10 @@ pub(super) fn wide(operations: &[Operation]) -> Option<Finding> {
         let title = format!("{has} of ±{} or more", percent(UNCERTAIN));
         let evidence = "Their medians say little, and ratios of them less.";
         let action = "Repeat on a machine that nobody else uses, and give each case more time: `--max-seconds`.";
-        return Some(finding(Kind::Uncertain, title, evidence, action));
+        return Some(finding(FindingTopic::Uncertain, title, evidence, action));
     }
     (above > 0).then(|| {
         let title = share(above, total, "has", "have") + " an interval wider than the target";
-        finding(Kind::Hint, title, "Small differences between these cases do not show.", action)
+        finding(FindingTopic::Hint, title, "Small differences between these cases do not show.", action)
     })
 }

@@ -3,12 +3,12 @@
 use record::{CaseLine, Caveat};
 use serde_json::Value;
 
-use super::{Finding, Kind, finding};
+use super::{Finding, FindingTopic, finding};
 use crate::Run;
 use crate::number::{bytes, list, percent};
 use crate::study::{Configuration, Operation, ranks};
 use crate::words::explained::losses;
-use crate::words::facts::{self, Limit, Memory};
+use crate::words::facts::{self, BytesFrom, Limit};
 
 /// Scaling below this efficiency is a finding (definitions: above 80% is good).
 const GOOD: f64 = 0.8;
@@ -31,7 +31,7 @@ pub(super) fn scaling(run: &Run, operations: &[Operation]) -> Option<Finding> {
         format!("{} reach {} ({} to {}) of ideal", ranks(case.ranks), percent(*value), percent(low), percent(high));
     if case.caveats.contains(&Caveat::Oversubscribed) {
         let action = "The ranks share cores: judge scaling by runs with at most one rank a core.";
-        return Some(finding(Kind::Scaling, title, format!("{label}."), action).loses(1.0 - value));
+        return Some(finding(FindingTopic::Scaling, title, format!("{label}."), action).loses(1.0 - value));
     }
     let losses: Vec<(String, f64)> = losses(run, case).into_iter().filter(|(_, share)| *share > SMALL).collect();
     let words: Vec<String> =
@@ -41,7 +41,7 @@ pub(super) fn scaling(run: &Run, operations: &[Operation]) -> Option<Finding> {
         false => format!("{label}; lost of the ideal: {}.", list(&words)),
     };
     let action = remedy(losses.first().map(|(cause, _)| cause.as_str()), case);
-    Some(finding(Kind::Scaling, title, evidence, action).loses(1.0 - value))
+    Some(finding(FindingTopic::Scaling, title, evidence, action).loses(1.0 - value))
 }
 
 fn efficiency(case: &CaseLine) -> Option<f64> {
@@ -75,26 +75,26 @@ fn remedy(cause: Option<&str>, case: &CaseLine) -> &'static str {
 /// The operation that comes nearest to the limit of bandwidth, of memory before that of caches.
 pub(super) fn bandwidth_bound(run: &Run, operations: &[Operation]) -> Option<Finding> {
     let all: Vec<(String, Bound)> = operations.iter().filter_map(|o| Some((o.name.clone(), bound(run, o)?))).collect();
-    let (name, best) = all
-        .iter()
-        .max_by(|(_, a), (_, b)| (a.of == Memory::Dram).cmp(&(b.of == Memory::Dram)).then(a.low.total_cmp(&b.low)))?;
+    let (name, best) = all.iter().max_by(|(_, a), (_, b)| {
+        (a.of == BytesFrom::Dram).cmp(&(b.of == BytesFrom::Dram)).then(a.low.total_cmp(&b.low))
+    })?;
     let title = format!("{} limits {name}: {} of the limit", best.of.limits(), facts::shares([best.low, best.high]));
     let same = all.iter().filter(|(other, of)| other != name && of.of == best.of);
     let others: Vec<&str> = same.map(|(other, _)| other.as_str()).collect();
     let others = if others.is_empty() { String::new() } else { format!(" The same holds for {}.", list(&others)) };
     let evidence = format!("With {} from {} up.{others}", best.label, bytes(best.from));
     let action = match best.of {
-        Memory::Dram => {
+        BytesFrom::Dram => {
             "A faster transport cannot help there. Move fewer bytes (bf16 halves those of f32), or use more sockets."
         }
-        Memory::Caches => {
+        BytesFrom::Caches => {
             "The data fit into the caches, so these rates are not those of memory. Measure larger sizes, or `--cache cold`, for \
              what a job sees whose data do not fit."
         }
-        Memory::Unknown => "A faster transport cannot help there. Move fewer bytes (bf16 halves those of f32).",
+        BytesFrom::Unknown => "A faster transport cannot help there. Move fewer bytes (bf16 halves those of f32).",
     };
     // What is at its limit loses nothing.
-    Some(finding(Kind::Limit, title, evidence, action).loses(0.0))
+    Some(finding(FindingTopic::Limit, title, evidence, action).loses(0.0))
 }
 
 /// A configuration that reaches its limit.
@@ -103,7 +103,7 @@ struct Bound {
     high: f64,
     from: u64,
     label: String,
-    of: Memory,
+    of: BytesFrom,
 }
 
 fn bound(run: &Run, operation: &Operation) -> Option<Bound> {

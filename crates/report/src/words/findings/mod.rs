@@ -26,7 +26,7 @@ const EXPECTED: f64 = 0.9;
 
 /// What a finding is about. The order is that of the page: what follows does not hold of a disturbed machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Kind {
+pub(crate) enum FindingTopic {
     /// Results are wrong.
     Wrong,
     /// Cases gave no result, or missed what was asked of them.
@@ -52,7 +52,7 @@ pub(crate) enum Kind {
 /// What stands out, and what to do.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Finding {
-    pub(crate) kind: Kind,
+    pub(crate) kind: FindingTopic,
     /// What it is, with its number.
     pub(crate) title: String,
     /// What it rests on.
@@ -65,7 +65,12 @@ pub(crate) struct Finding {
     loss: f64,
 }
 
-fn finding(kind: Kind, title: impl Into<String>, evidence: impl Into<String>, action: impl Into<String>) -> Finding {
+fn finding(
+    kind: FindingTopic,
+    title: impl Into<String>,
+    evidence: impl Into<String>,
+    action: impl Into<String>,
+) -> Finding {
     let line = |text: String| one_line(&text);
     let (title, evidence, action) = (line(title.into()), line(evidence.into()), line(action.into()));
     Finding { kind, title, evidence, action, command: String::new(), loss: 1.0 }
@@ -78,7 +83,14 @@ impl Finding {
 
     /// Whether it says how much time is lost: these stand in the order of that, whatever they are about.
     fn is_loss(&self) -> bool {
-        matches!(self.kind, Kind::Slow | Kind::Steps | Kind::Below | Kind::Limit | Kind::Scaling)
+        matches!(
+            self.kind,
+            FindingTopic::Slow
+                | FindingTopic::Steps
+                | FindingTopic::Below
+                | FindingTopic::Limit
+                | FindingTopic::Scaling
+        )
     }
 
     fn by(self, command: impl Into<String>) -> Self {
@@ -121,7 +133,7 @@ pub(crate) fn findings(run: &Run, operations: &[Operation]) -> Vec<Finding> {
 
 /// What makes the figures doubtful comes first, then losses of time, the largest first, then hints.
 fn order(all: &mut [Finding]) {
-    let class = |finding: &Finding| if finding.is_loss() { Kind::Slow } else { finding.kind };
+    let class = |finding: &Finding| if finding.is_loss() { FindingTopic::Slow } else { finding.kind };
     let loss = |finding: &Finding| if finding.is_loss() { finding.loss } else { 0.0 };
     all.sort_by(|a, b| class(a).cmp(&class(b)).then(loss(b).total_cmp(&loss(a))).then(a.kind.cmp(&b.kind)));
 }
@@ -129,7 +141,7 @@ fn order(all: &mut [Finding]) {
 /// The first finding in the traces of a job; the section about its steps has the others.
 fn of_traces(found: &ExplainedFinding) -> Finding {
     let what = if found.what.trim().is_empty() { "Finding" } else { &found.what };
-    finding(Kind::Steps, what, found.evidence.clone(), found.action.clone())
+    finding(FindingTopic::Steps, what, found.evidence.clone(), found.action.clone())
 }
 
 /// The share of a step that it costs; None where nobody knows how long a step takes.
@@ -175,7 +187,7 @@ fn traced(run: &Run) -> Option<Finding> {
     let of_case = of_traces(found);
     let head = if verdict.is_empty() { of_case.title.clone() } else { verdict };
     // An estimate alone is worth a look, and no verdict.
-    let kind = if loss >= LEAST_LOSS { Kind::Steps } else { Kind::Hint };
+    let kind = if loss >= LEAST_LOSS { FindingTopic::Steps } else { FindingTopic::Hint };
     Some(Finding { kind, title: head, evidence: one_line(&evidence), ..of_case }.loses(loss))
 }
 
@@ -205,7 +217,7 @@ fn wrong(run: &Run) -> Option<Finding> {
         false => "Do not use their times. Measure the same here, with a check of every element.",
     };
     let title = format!("{} gave wrong results", cases(wrong.len()));
-    Some(finding(Kind::Wrong, title, evidence, action).again(run, &wrong))
+    Some(finding(FindingTopic::Wrong, title, evidence, action).again(run, &wrong))
 }
 
 /// How many, and the most frequent reason with its number.
@@ -232,7 +244,7 @@ fn failed(run: &Run) -> Option<Finding> {
             true => "Fix the cause, then run just these cases again.",
             false => "Run that program again, or measure the same here.",
         };
-        return Some(finding(Kind::Failed, title, reasons(&failed), action).again(run, &failed));
+        return Some(finding(FindingTopic::Failed, title, reasons(&failed), action).again(run, &failed));
     }
     let lacking: Vec<&CaseLine> = run.cases.iter().filter(|case| case.lacks_trials()).collect();
     let (title, evidence) = match (open.len(), lacking.len()) {
@@ -243,7 +255,7 @@ fn failed(run: &Run) -> Option<Finding> {
         }
         (open_cases, _) => (share(open_cases, total, "did not run", "did not run"), reasons(&open)),
     };
-    let rest = finding(Kind::Failed, title, evidence, "Run the rest into the same record.");
+    let rest = finding(FindingTopic::Failed, title, evidence, "Run the rest into the same record.");
     Some(rest.again(run, &[open, lacking].concat()))
 }
 
@@ -252,7 +264,7 @@ fn cut(run: &Run) -> Option<Finding> {
     let first = run.imported.iter().find(|of| of.cut)?;
     let title = format!("The end of {} is missing", first.file);
     let evidence = "The run was ended, or the file is cut: sizes that were to follow are not here.";
-    Some(finding(Kind::Failed, title, evidence, "Look at its last lines, and run it again to its end."))
+    Some(finding(FindingTopic::Failed, title, evidence, "Look at its last lines, and run it again to its end."))
 }
 
 fn gates(run: &Run) -> Option<Finding> {
@@ -260,7 +272,7 @@ fn gates(run: &Run) -> Option<Finding> {
     let first = missed.first()?.gates_missed.first()?;
     let title = format!("{} missed a gate", cases(missed.len()));
     let action = "Compare these cases with the last run that passed, and look at what changed.";
-    Some(finding(Kind::Failed, title, format!("The first: {first}."), action))
+    Some(finding(FindingTopic::Failed, title, format!("The first: {first}."), action))
 }
 
 /// What benchmarks say first: something is wrong with the machine.
@@ -276,7 +288,7 @@ fn machine(run: &Run, operations: &[Operation]) -> Vec<Finding> {
     first
         .map(|(name, text)| {
             let action = "Look at the link, the cores and other load of what it names; the placement is below.";
-            finding(Kind::Slow, format!("{name}: a part of the machine is slow"), text, action)
+            finding(FindingTopic::Slow, format!("{name}: a part of the machine is slow"), text, action)
         })
         .collect()
 }
@@ -305,7 +317,7 @@ fn slow_rank(run: &Run) -> Option<Finding> {
         all => format!("Rank {rank} takes the longest in {} of the {all} cases where a rank stands out.", ratios.len()),
     };
     let action = "Look for other load, a lower clock or another binding on its core.";
-    Some(finding(Kind::Slow, title, evidence, action).loses(1.0 - 1.0 / ratio))
+    Some(finding(FindingTopic::Slow, title, evidence, action).loses(1.0 - 1.0 / ratio))
 }
 
 fn below_expected(run: &Run) -> Option<Finding> {
@@ -313,7 +325,7 @@ fn below_expected(run: &Run) -> Option<Finding> {
     let action =
         "Check with `rankmark validate` what this machine lacks, then compare links and settings with the source.";
     let title = format!("{} of an expected figure is reached", percent(share));
-    (share < EXPECTED).then(|| finding(Kind::Below, title, sentence, action).loses(1.0 - share))
+    (share < EXPECTED).then(|| finding(FindingTopic::Below, title, sentence, action).loses(1.0 - share))
 }
 
 fn oversubscribed(run: &Run) -> Option<Finding> {
@@ -330,7 +342,7 @@ fn oversubscribed(run: &Run) -> Option<Finding> {
         let title = format!("{number} more threads than {}", cores.as_deref().unwrap_or("cores"));
         let evidence = "Their times include waiting for a core.";
         return Some(finding(
-            Kind::Hint,
+            FindingTopic::Hint,
             title,
             evidence,
             "Leave a core to each thread: fewer ranks, or fewer threads.",
@@ -342,7 +354,7 @@ fn oversubscribed(run: &Run) -> Option<Finding> {
         Some(cores) => format!("Judge the transport by runs of at most {}.", ranks(cores)),
         None => "Judge the transport by runs of at most one rank a core.".to_owned(),
     };
-    Some(finding(Kind::Hint, title, evidence, action))
+    Some(finding(FindingTopic::Hint, title, evidence, action))
 }
 
 fn skipped(run: &Run) -> Option<Finding> {
@@ -352,5 +364,5 @@ fn skipped(run: &Run) -> Option<Finding> {
     }
     let title = share(skipped.len(), run.cases.len(), "was skipped", "were skipped");
     let action = "This command shows what is missing, and how to install it.";
-    Some(finding(Kind::Hint, title, reasons(&skipped), action).by("rankmark validate"))
+    Some(finding(FindingTopic::Hint, title, reasons(&skipped), action).by("rankmark validate"))
 }

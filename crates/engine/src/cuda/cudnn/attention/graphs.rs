@@ -4,12 +4,11 @@
 
 use std::sync::Arc;
 
-use super::{Shape, Tensors};
+use super::{AttentionShape, Tensors};
 use crate::cuda::ProductError;
-use crate::cuda::cudnn::graph::{BOOL, F32, Form, Graph, I32, Place, Pointwise, Reduction, Tensor};
+use crate::cuda::cudnn::graph::{BOOL, F32, Graph, I32, Place, Pointwise, Reduction, Tensor, TensorForm};
 use crate::cuda::cudnn::{Cudnn, since};
-
-type Result<T> = std::result::Result<T, ProductError>;
+use crate::cuda::error::Result;
 
 /// Where a hidden score goes: its exponential is zero.
 const HIDDEN: f32 = f32::MIN;
@@ -17,7 +16,7 @@ const HIDDEN: f32 = f32::MIN;
 /// A graph and the tensors that a run names.
 pub(super) struct Builder {
     graph: Graph,
-    shape: Shape,
+    shape: AttentionShape,
     tensors: Tensors,
 }
 
@@ -29,7 +28,7 @@ pub(super) struct Built {
 }
 
 impl Builder {
-    pub(super) fn new(library: &Arc<Cudnn>, shape: Shape) -> Self {
+    pub(super) fn new(library: &Arc<Cudnn>, shape: AttentionShape) -> Self {
         Self { graph: Graph::new(library), shape, tensors: Tensors::default() }
     }
 
@@ -37,7 +36,7 @@ impl Builder {
         Built { graph: self.graph, tensors: self.tensors, is_single }
     }
 
-    fn between(&mut self, form: Form) -> Result<Tensor> {
+    fn between(&mut self, form: TensorForm) -> Result<Tensor> {
         self.graph.tensor(form, Place::Between)
     }
 
@@ -48,7 +47,7 @@ impl Builder {
     }
 
     /// A new tensor of this form: x and others, element by element.
-    fn each(&mut self, mode: Pointwise, x: Tensor, others: &[Tensor], form: Form) -> Result<Tensor> {
+    fn each(&mut self, mode: Pointwise, x: Tensor, others: &[Tensor], form: TensorForm) -> Result<Tensor> {
         let y = self.between(form)?;
         self.graph.pointwise(mode, x, others, y)?;
         Ok(y)
@@ -146,9 +145,10 @@ impl Builder {
         let gradients = [d_query?, d_key?, d_value?];
         let (scale, one) = (self.number(shape.scale())?, self.number(1.0)?);
         // Along rows of one head: the library wants each to be dense.
-        let Form { strides: [sample, _, row_stride, _], .. } = shape.output(F32);
+        let TensorForm { strides: [sample, _, row_stride, _], .. } = shape.output(F32);
         let strides = [sample, shape.sequence * shape.width, row_stride, 1];
-        let products = self.each(Pointwise::Multiply, d_output, &[output], Form { strides, ..shape.output(F32) })?;
+        let products =
+            self.each(Pointwise::Multiply, d_output, &[output], TensorForm { strides, ..shape.output(F32) })?;
         let along = self.between(row)?;
         self.graph.reduce(Reduction::Sum, products, along)?;
         let delta = self.graph.tensor(row, Place::Memory)?;
@@ -175,7 +175,7 @@ impl Builder {
         let sizes = shape.output(F32).sizes;
         let of_head = shape.sequence * shape.width;
         let strides = [heads * of_head, of_head, shape.width, 1];
-        let sums = self.graph.tensor(Form { sizes, strides, element: F32 }, Place::Memory)?;
+        let sums = self.graph.tensor(TensorForm { sizes, strides, element: F32 }, Place::Memory)?;
         self.graph.product(d_scores, rows, sums)?;
         self.graph.pointwise(Pointwise::Copy, sums, &[], gradients[0])?;
         self.tensors.parts.extend([[query, key, value], gradients]);

@@ -4,7 +4,7 @@ use device::cuda::Threads;
 use terms::Dtype;
 
 use super::super::launch::{Result, refused, rows_of, state_of};
-use super::{OfState, Packed, Run};
+use super::{OfState, Packed, SpatialRun};
 use crate::View;
 use crate::op::Spatial;
 
@@ -41,7 +41,7 @@ pub(super) fn scratch(op: &Spatial, state: usize) -> usize {
 }
 
 /// Runs one of them.
-pub(super) fn run(run: &Run<'_>, op: &Spatial) -> Result<()> {
+pub(super) fn run(run: &SpatialRun<'_>, op: &Spatial) -> Result<()> {
     match *op {
         Spatial::BatchNormSum { x, partial, channels } => sum(run, x, partial, channels),
         Spatial::BatchNormForward { .. } => forward(run, op),
@@ -68,7 +68,7 @@ fn rows(x: View, channels: usize) -> Result<usize> {
     }
 }
 
-fn sum(run: &Run<'_>, x: View, partial: View, channels: usize) -> Result<()> {
+fn sum(run: &SpatialRun<'_>, x: View, partial: View, channels: usize) -> Result<()> {
     let (e, rows) = (run.dtype(x), rows(x, channels)?);
     let pack = run.pack(e, channels, &[x]);
     let call = run.call().scratch(0, chunk_bytes(rows, channels))?.view(x, e, x.len, "x")?;
@@ -80,7 +80,7 @@ fn sum(run: &Run<'_>, x: View, partial: View, channels: usize) -> Result<()> {
 }
 
 fn backward_sum(
-    run: &Run<'_>,
+    run: &SpatialRun<'_>,
     [x, dy]: [View; 2],
     y: Option<View>,
     statistics: View,
@@ -107,7 +107,7 @@ fn tiles(rows: usize, channels: usize, pack: usize) -> (Threads, usize, usize) {
 
 /// Adds the sums that chunks left, and multiplies the second of each channel where there are `deviations`.
 fn add(
-    run: &Run<'_>,
+    run: &SpatialRun<'_>,
     partial: View,
     deviations: Option<View>,
     (state, rows, channels): (Dtype, usize, usize),
@@ -126,7 +126,7 @@ fn threads(rows: usize, channels: usize, pack: usize) -> Threads {
     Threads::Elements((rows.div_ceil(ROWS_A_THREAD) * (channels / pack)) as u64)
 }
 
-fn forward(run: &Run<'_>, op: &Spatial) -> Result<()> {
+fn forward(run: &SpatialRun<'_>, op: &Spatial) -> Result<()> {
     let Spatial::BatchNormForward { x, partial, count, gain, bias, residual, y, statistics, channels, epsilon, relu } =
         *op
     else {
@@ -147,7 +147,7 @@ fn forward(run: &Run<'_>, op: &Spatial) -> Result<()> {
     unsafe { run.packed(call, Packed::Normalise, (e, pack), threads(rows, channels, pack)) }
 }
 
-fn backward(run: &Run<'_>, op: &Spatial) -> Result<()> {
+fn backward(run: &SpatialRun<'_>, op: &Spatial) -> Result<()> {
     let Spatial::BatchNormBackward { x, dy, statistics, gain, partial, count, dx, channels } = *op else {
         return refused(format!("{op:?} is not a backward pass of a batch norm"));
     };

@@ -4,8 +4,8 @@ use device::cuda::{BLOCK_THREADS, Threads};
 use model::Pool;
 use terms::Dtype;
 
-use super::super::launch::{Call, Result, refused};
-use super::{Packed, Run};
+use super::super::launch::{LaunchCall, Result, refused};
+use super::{Packed, SpatialRun};
 use crate::View;
 use crate::op::Spatial;
 
@@ -13,7 +13,7 @@ use crate::op::Spatial;
 const MOST: usize = i32::MAX as usize;
 
 /// Runs one of them.
-pub(super) fn run(run: &Run<'_>, op: &Spatial) -> Result<()> {
+pub(super) fn run(run: &SpatialRun<'_>, op: &Spatial) -> Result<()> {
     match op {
         Spatial::MaxPoolForward { shape, batch, x, y, index } => {
             let pooled = Pooled::new(run, shape, *batch, [*x, *y], Some(*index))?;
@@ -59,7 +59,7 @@ struct Pooled<'a> {
 
 impl<'a> Pooled<'a> {
     fn new(
-        run: &Run<'_>,
+        run: &SpatialRun<'_>,
         shape: &'a Pool,
         batch: usize,
         [input, output]: [View; 2],
@@ -73,19 +73,19 @@ impl<'a> Pooled<'a> {
         Ok(Self { shape, batch, dtype, pack, inputs: batch * inputs, outputs: batch * outputs })
     }
 
-    fn input<'b>(&self, run: &Run<'b>, view: View, what: &str) -> Result<Call<'b>> {
+    fn input<'b>(&self, run: &SpatialRun<'b>, view: View, what: &str) -> Result<LaunchCall<'b>> {
         run.call().view(view, self.dtype, self.inputs, what)
     }
 
-    fn output<'b>(&self, run: &Run<'b>, view: View, what: &str) -> Result<Call<'b>> {
+    fn output<'b>(&self, run: &SpatialRun<'b>, view: View, what: &str) -> Result<LaunchCall<'b>> {
         run.call().view(view, self.dtype, self.outputs, what)
     }
 
     /// Adds the sizes, and launches with blocks of one image each that write so many elements.
     ///
     /// # Safety
-    /// As [`Call::launch`].
-    unsafe fn launch(&self, run: &Run<'_>, call: Call<'_>, which: Packed, written: usize) -> Result<()> {
+    /// As [`LaunchCall::launch`].
+    unsafe fn launch(&self, run: &SpatialRun<'_>, call: LaunchCall<'_>, which: Packed, written: usize) -> Result<()> {
         let (shape, (height, width)) = (self.shape, self.shape.output());
         let call = call.half(self.batch)?.half(shape.channels / self.pack)?.half(shape.height)?.half(shape.width)?;
         let call = call.half(height)?.half(width)?.half(shape.kernel)?.half(shape.stride)?.half(shape.padding)?;

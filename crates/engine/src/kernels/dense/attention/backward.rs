@@ -24,7 +24,7 @@ pub(super) fn scratch(op: &Attention, narrow: bool) -> usize {
 }
 
 /// What all parts share.
-struct Pass<'a, E: Element> {
+struct BackwardPass<'a, E: Element> {
     op: &'a Attention,
     qkv: Packed<E>,
     d_qkv: Packed<E>,
@@ -93,7 +93,7 @@ pub(super) unsafe fn run<E: Element<Wide: Exponential>>(
     let width = op.heads * op.head_width;
     // SAFETY: the caller's.
     let pass = unsafe {
-        Pass::<E> {
+        BackwardPass::<E> {
             op,
             qkv: Packed::new(op, memory.read::<E>(op.qkv).as_ptr().cast_mut()),
             d_qkv: Packed::new(op, memory.write::<E>(d_qkv).as_mut_ptr()),
@@ -123,7 +123,7 @@ fn sums<E: Element>(place: Matrix<E>, width: usize, room: &mut [E::Wide]) -> Mat
     }
 }
 
-impl<E: Element<Wide: Exponential>> Pass<'_, E> {
+impl<E: Element<Wide: Exponential>> BackwardPass<'_, E> {
     /// One key and value head of one sample.
     ///
     /// # Safety

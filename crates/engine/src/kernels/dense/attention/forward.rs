@@ -18,7 +18,7 @@ pub(super) fn scratch(op: &Attention, narrow: bool) -> usize {
 }
 
 /// What all parts share.
-struct Pass<'a, E: Element> {
+struct ForwardPass<'a, E: Element> {
     op: &'a Attention,
     qkv: Packed<E>,
     output: Matrix<E>,
@@ -59,7 +59,7 @@ impl<'a, W> Tiles<'a, W> {
 pub(super) unsafe fn run<E: Element<Wide: Exponential>>(op: &Attention, memory: &Memory, context: &Context<'_>) {
     // SAFETY: the caller's.
     let pass = unsafe {
-        Pass::<E> {
+        ForwardPass::<E> {
             op,
             qkv: Packed::new(op, memory.read::<E>(op.qkv).as_ptr().cast_mut()),
             output: Matrix::rows(memory.write::<E>(op.output).as_mut_ptr(), op.heads * op.head_width),
@@ -78,7 +78,7 @@ pub(super) unsafe fn run<E: Element<Wide: Exponential>>(op: &Attention, memory: 
     });
 }
 
-impl<E: Element<Wide: Exponential>> Pass<'_, E> {
+impl<E: Element<Wide: Exponential>> ForwardPass<'_, E> {
     /// One head of one sample.
     ///
     /// # Safety

@@ -42,6 +42,16 @@ pub(super) fn backward_scratch<E: Unit>(op: &Attention) -> usize {
     packed + tiles + (ROWS + 2 * sequence) * padded(width) + ROWS
 }
 
+/// The tiles of columns that some rows see: the first column of each, and what of it there is.
+fn windows(op: &Attention, first: usize, rows: usize) -> impl Iterator<Item = (usize, Window)> {
+    let end = columns(op, first + rows);
+    (0..end).step_by(COLUMNS).map(move |column| {
+        let columns = COLUMNS.min(end - column);
+        let visible = visible(op, first, column);
+        (column, Window { stride: STRIDE, columns, padded: padded(columns), visible })
+    })
+}
+
 /// What all parts of the forward pass share.
 struct Forward<'a, E> {
     op: &'a Attention,
@@ -131,15 +141,7 @@ impl<E: Unit> Forward<'_, E> {
     unsafe fn rows(&self, session: &Session, first: usize, rows: usize, tiles: &mut ForwardTiles<'_>) {
         let Attention { sequence, head_width, .. } = *self.op;
         let (deep, width) = (units::<E>(head_width), padded(head_width));
-        let end = columns(self.op, first + rows);
-        for column in (0..end).step_by(COLUMNS) {
-            let count = COLUMNS.min(end - column);
-            let window = Window {
-                stride: STRIDE,
-                columns: count,
-                padded: padded(count),
-                visible: visible(self.op, first, column),
-            };
+        for (column, window) in windows(self.op, first, rows) {
             let mut running = RunningSoftmax {
                 largest: tiles.largest,
                 sum: tiles.sum,
@@ -317,15 +319,7 @@ impl<E: Unit> Backward<'_, E> {
     unsafe fn rows(&self, session: &Session, log_row: usize, first: usize, rows: usize, tiles: &mut BackwardTiles<'_>) {
         let Attention { sequence, head_width, .. } = *self.op;
         let (deep, width) = (units::<E>(head_width), padded(head_width));
-        let end = columns(self.op, first + rows);
-        for column in (0..end).step_by(COLUMNS) {
-            let count = COLUMNS.min(end - column);
-            let window = Window {
-                stride: STRIDE,
-                columns: count,
-                padded: padded(count),
-                visible: visible(self.op, first, column),
-            };
+        for (column, window) in windows(self.op, first, rows) {
             // SAFETY: tiles of the head's rows and columns, all padded.
             unsafe {
                 let scores = Matrix::rows(tiles.scores.as_mut_ptr(), STRIDE);

@@ -175,7 +175,7 @@ pub(super) unsafe fn end(c: *mut f32, stride: usize, far: bool) {
         if !far {
             return store(c, stride);
         }
-        let mut sums = MaybeUninit::<Sums>::uninit();
+        let mut sums = MaybeUninit::<TileSums>::uninit();
         let from = sums.as_mut_ptr().cast::<f32>();
         store(from, WIDTH);
         stream(from, c, stride);
@@ -184,7 +184,7 @@ pub(super) unsafe fn end(c: *mut f32, stride: usize, far: bool) {
 
 /// Four tiles.
 #[repr(C, align(64))]
-struct Sums([f32; HEIGHT * WIDTH]);
+struct TileSums([f32; HEIGHT * WIDTH]);
 
 /// 32 rows of 32 sums past the caches.
 #[target_feature(enable = "avx512f")]

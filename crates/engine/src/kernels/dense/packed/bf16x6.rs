@@ -22,7 +22,7 @@ use super::super::product::{Matrix, Size};
 use super::ahead::{Ahead, Stream};
 use super::plan::{GROUP, even};
 use super::{Range, Start, amx, far, ranges};
-use kernel::Call;
+use kernel::KernelCall;
 use pack::pack;
 pub(crate) use pack::{Items, Operand, vectors_of};
 pub use tasks::Tasks;
@@ -317,7 +317,7 @@ impl<A: Operand, B: Operand> TileProduct<'_, A, B> {
                     for strip in ranges(part.len, SIDE) {
                         let (row, column) = (rows.first + panel.first, columns.first + part.first + strip.first);
                         let b = b.wrapping_add((part.first + strip.first) / SIDE * words + depth.first * STEP_WORDS);
-                        let call = Call {
+                        let call = KernelCall {
                             a: a.wrapping_add(depth.first * STEP_WORDS),
                             b,
                             steps: depth.len,

@@ -6,7 +6,7 @@
 use super::ahead::Stream;
 use super::pack::{WIDTH, pack_a, pack_b};
 use super::plan::{DEPTH, STRIDE};
-use super::{Kernel, Layout, Left, Start, Tile, Unit, amx, call, panels};
+use super::{Kernel, Left, OperandLayout, Start, Tile, Unit, amx, call, panels};
 use crate::kernels::dense::product::Matrix;
 
 /// Most units of one product.
@@ -98,7 +98,7 @@ impl Session {
                 // SAFETY: the caller's.
                 unsafe {
                     let tile = Tile {
-                        a: Left { at: a.add(rows.first * STRIDE).cast(), layout: Layout::Rows },
+                        a: Left { at: a.add(rows.first * STRIDE).cast(), layout: OperandLayout::Rows },
                         b: b.at.add(j * b.padded).cast(),
                         units,
                         rows: rows.len,

@@ -3,7 +3,7 @@
 use std::arch::x86_64::*;
 
 use super::plan::{GROUP, STRIDE};
-use super::{Layout, Start, Tile};
+use super::{OperandLayout, Start, Tile};
 
 /// Most rows of one call: 28 sums, two vectors of b and one of a fill the 32 registers.
 pub(super) const HEIGHT: usize = 14;
@@ -29,8 +29,8 @@ macro_rules! kernel {
                 // SAFETY: the caller's.
                 unsafe {
                     match tile.a.layout {
-                        Layout::Rows => of_height::<STRIDE, 1>(tile),
-                        Layout::Across => of_height::<1, 16>(tile),
+                        OperandLayout::Rows => of_height::<STRIDE, 1>(tile),
+                        OperandLayout::Across => of_height::<1, 16>(tile),
                     }
                 }
             }

@@ -3,7 +3,7 @@
 use std::any::TypeId;
 use std::ops::Range;
 
-use super::super::Shared;
+use super::super::SharedElements;
 use super::super::pass::Pass;
 use super::image::{Chunk, Layout, copy, spread};
 use super::tile::{self, HALF};
@@ -25,7 +25,7 @@ const CONFLICT: usize = 512;
 
 /// How a pass is cut.
 #[derive(Clone, Copy, Debug)]
-struct Cut {
+struct PassCut {
     /// Threads share out panels of weights, not rows of pixels.
     by_panels: bool,
     /// Pixels are read where they lie.
@@ -38,7 +38,7 @@ struct Cut {
     areas: [usize; 2],
 }
 
-impl Cut {
+impl PassCut {
     fn new(pass: &Pass, bytes: usize, threads: usize) -> Self {
         let panel = pass.depth() * pack::panel(pass);
         let panels = pack::panels(pass);
@@ -74,7 +74,7 @@ pub(super) fn rows_within(most: usize, pass: &Pass, size: &impl Fn(usize) -> usi
 
 /// Scratch bytes of [`correlate`].
 pub(in super::super) fn correlate_scratch(pass: &Pass, bytes: usize, threads: usize) -> usize {
-    Cut::new(pass, bytes, threads).areas.iter().sum::<usize>() * 4
+    PassCut::new(pass, bytes, threads).areas.iter().sum::<usize>() * 4
 }
 
 /// One pass: `y = x * weight`, or +=. Outputs of other passes are left alone.
@@ -86,8 +86,8 @@ pub(in super::super) fn correlate<E: Element<Wide = f32>>(
     accumulate: bool,
     context: &Context<'_>,
 ) {
-    let cut = Cut::new(pass, size_of::<E>(), context.threads);
-    let y = Shared::new(y);
+    let cut = PassCut::new(pass, size_of::<E>(), context.threads);
+    let y = SharedElements::new(y);
     let size = pass.depth() * pack::panel(pass);
     let (items, panels) = if cut.by_panels { (pack::panels(pass), 1) } else { (pass.rows(), pack::panels(pass)) };
     context.split(items, 1, |part, range| {
@@ -101,7 +101,7 @@ pub(in super::super) fn correlate<E: Element<Wide = f32>>(
                     let source = sources(pass, &cut, x, &chunk, copied);
                     for panel in range.clone() {
                         pack::pack(pass, weight, panel, packed);
-                        tiles(&Work { pass, cut: &cut, source, chunk: &chunk, panel, y: &y, accumulate }, packed);
+                        tiles(&ChunkWork { pass, cut: &cut, source, chunk: &chunk, panel, y: &y, accumulate }, packed);
                     }
                 }
             } else {
@@ -112,7 +112,7 @@ pub(in super::super) fn correlate<E: Element<Wide = f32>>(
                     let source = sources(pass, &cut, x, &chunk, copied);
                     for panel in 0..panels {
                         let packed = &packed[panel * size..][..size];
-                        tiles(&Work { pass, cut: &cut, source, chunk: &chunk, panel, y: &y, accumulate }, packed);
+                        tiles(&ChunkWork { pass, cut: &cut, source, chunk: &chunk, panel, y: &y, accumulate }, packed);
                     }
                 }
             }
@@ -121,7 +121,7 @@ pub(in super::super) fn correlate<E: Element<Wide = f32>>(
 }
 
 /// Cuts rows of output pixels (of all images) into chunks: of whole images, or of rows of one image.
-fn chunks(pass: &Pass, cut: &Cut, rows: Range<usize>) -> impl Iterator<Item = Chunk> + use<> {
+fn chunks(pass: &Pass, cut: &PassCut, rows: Range<usize>) -> impl Iterator<Item = Chunk> + use<> {
     let (height, images, most) = (pass.y.out, cut.images, cut.rows);
     let mut next = rows.start;
     std::iter::from_fn(move || {
@@ -142,7 +142,13 @@ fn chunks(pass: &Pass, cut: &Cut, rows: Range<usize>) -> impl Iterator<Item = Ch
 
 /// Where the chunk's first pixel gathers from, tap (0, 0): in the copy, which this makes, or where the source lies.
 #[target_feature(enable = "avx512f")]
-fn sources<E: Element<Wide = f32>>(pass: &Pass, cut: &Cut, x: &[E], chunk: &Chunk, copied: &mut [f32]) -> *const f32 {
+fn sources<E: Element<Wide = f32>>(
+    pass: &Pass,
+    cut: &PassCut,
+    x: &[E],
+    chunk: &Chunk,
+    copied: &mut [f32],
+) -> *const f32 {
     if cut.in_place {
         assert_eq!(TypeId::of::<E>(), TypeId::of::<f32>(), "only f32 is read in place");
         return x[cut.layout.at(chunk.images.start, chunk.rows.start, 0)..].as_ptr().cast();
@@ -152,13 +158,13 @@ fn sources<E: Element<Wide = f32>>(pass: &Pass, cut: &Cut, x: &[E], chunk: &Chun
 }
 
 /// One chunk of pixels times one panel of weights.
-struct Work<'a, E> {
+struct ChunkWork<'a, E> {
     pass: &'a Pass,
-    cut: &'a Cut,
+    cut: &'a PassCut,
     source: *const f32,
     chunk: &'a Chunk,
     panel: usize,
-    y: &'a Shared<E>,
+    y: &'a SharedElements<E>,
     accumulate: bool,
 }
 
@@ -174,8 +180,8 @@ struct Half {
 ///
 /// # Safety
 /// AVX-512; the chunk's outputs of this panel are this thread's alone.
-unsafe fn tiles<E: Element<Wide = f32>>(work: &Work<'_, E>, packed: &[f32]) {
-    let Work { pass, cut, chunk, .. } = *work;
+unsafe fn tiles<E: Element<Wide = f32>>(work: &ChunkWork<'_, E>, packed: &[f32]) {
+    let ChunkWork { pass, cut, chunk, .. } = *work;
     let columns = pass.x.out;
     if columns == 0 {
         return;
@@ -215,8 +221,8 @@ unsafe fn tiles<E: Element<Wide = f32>>(work: &Work<'_, E>, packed: &[f32]) {
 ///
 /// # Safety
 /// As [`tiles`].
-unsafe fn tile<E: Element<Wide = f32>>(work: &Work<'_, E>, packed: &[f32], halves: &[Half]) {
-    let Work { pass, cut, y, .. } = *work;
+unsafe fn tile<E: Element<Wide = f32>>(work: &ChunkWork<'_, E>, packed: &[f32], halves: &[Half]) {
+    let ChunkWork { pass, cut, y, .. } = *work;
     let (first, last) = (halves[0], halves[halves.len() - 1]);
     let width = (pass.outputs - work.panel * pack::panel(pass)).min(pack::panel(pass));
     let apart = pass.x.place.1 * pass.outputs;

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::super::Shared;
+use super::super::SharedElements;
 use super::super::pass::Pass;
 use super::LANES;
 use super::correlate::rows_within;
@@ -27,7 +27,7 @@ const GRAIN: usize = 16;
 
 /// How a gradient is cut.
 #[derive(Clone, Copy, Debug)]
-struct Cut {
+struct GradientCut {
     /// Threads share out channels of x, not outputs; always what there are more of, so that less is copied twice.
     by_channels: bool,
     /// Layout of a panel of x.
@@ -42,7 +42,7 @@ struct Cut {
     areas: [usize; 2],
 }
 
-impl Cut {
+impl GradientCut {
     fn new(pass: &Pass, threads: usize) -> Self {
         let by_channels = !pass.fold && pass.channels > pass.outputs;
         let (channels, outputs) = if by_channels {
@@ -87,7 +87,7 @@ fn tiles(outputs: &Range<usize>) -> impl Iterator<Item = Range<usize>> + use<> {
 
 /// Scratch bytes of [`gradient`].
 pub(in super::super) fn gradient_scratch(pass: &Pass, _bytes: usize, threads: usize) -> usize {
-    Cut::new(pass, threads).areas.iter().sum::<usize>() * 4
+    GradientCut::new(pass, threads).areas.iter().sum::<usize>() * 4
 }
 
 /// Gradient of the weight; `pass` is the forward pass. Each part has its own outputs or channels, so that sums over
@@ -100,9 +100,9 @@ pub(in super::super) fn gradient<E: Element<Wide = f32>>(
     accumulate: bool,
     context: &Context<'_>,
 ) {
-    let cut = Cut::new(pass, context.threads);
+    let cut = GradientCut::new(pass, context.threads);
     let (images, rows) = cut.chunk;
-    let d_weight = Shared::new(d_weight);
+    let d_weight = SharedElements::new(d_weight);
     let (items, grain) = if cut.by_channels { (pass.channels, CHANNELS) } else { (pass.outputs, GRAIN) };
     context.split(items, grain, |part, range| {
         let (channels, outputs) = if cut.by_channels { (range, 0..pass.outputs) } else { (0..pass.channels, range) };
@@ -120,7 +120,7 @@ pub(in super::super) fn gradient<E: Element<Wide = f32>>(
                     copy_outputs(pass, &cut, dy, &outputs, &chunk, dy_area);
                     let (x, dy, d_weight) = (x_area.as_ptr(), dy_area.as_ptr(), d_weight.at(0));
                     let (channels, outputs) = (channels.clone(), outputs.clone());
-                    Work { pass, cut: &cut, chunk: &chunk, channels, outputs, x, dy, d_weight }.run(accumulate);
+                    GradientWork { pass, cut: &cut, chunk: &chunk, channels, outputs, x, dy, d_weight }.run(accumulate);
                 }
             }
         }
@@ -131,7 +131,7 @@ pub(in super::super) fn gradient<E: Element<Wide = f32>>(
 #[target_feature(enable = "avx512f")]
 fn copy_channels<E: Element<Wide = f32>>(
     pass: &Pass,
-    cut: &Cut,
+    cut: &GradientCut,
     x: &[E],
     channels: Range<usize>,
     chunk: &Chunk,
@@ -149,7 +149,7 @@ fn copy_channels<E: Element<Wide = f32>>(
 #[target_feature(enable = "avx512f")]
 fn copy_outputs<E: Element<Wide = f32>>(
     pass: &Pass,
-    cut: &Cut,
+    cut: &GradientCut,
     dy: &[E],
     outputs: &Range<usize>,
     chunk: &Chunk,
@@ -169,9 +169,9 @@ fn copy_outputs<E: Element<Wide = f32>>(
 }
 
 /// The copies of a chunk, and the weights of one part.
-struct Work<'a> {
+struct GradientWork<'a> {
     pass: &'a Pass,
-    cut: &'a Cut,
+    cut: &'a GradientCut,
     chunk: &'a Chunk,
     channels: Range<usize>,
     outputs: Range<usize>,
@@ -180,7 +180,7 @@ struct Work<'a> {
     d_weight: *mut f32,
 }
 
-impl Work<'_> {
+impl GradientWork<'_> {
     /// Adds the chunk's products to all weights of the part.
     ///
     /// # Safety
@@ -200,7 +200,7 @@ impl Work<'_> {
     /// One tap's weights of one tile of channels: pixels outside, outputs inside, so that x stays in the first cache.
     ///
     /// # Safety
-    /// As [`Work::run`].
+    /// As [`GradientWork::run`].
     unsafe fn tap(&self, (ty, tx): (usize, usize), channel: usize, width: usize, accumulate: bool) {
         let Self { pass, cut, chunk, .. } = *self;
         let (tap_step, origin) = cut.x.taps(pass);

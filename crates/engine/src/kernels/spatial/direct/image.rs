@@ -4,7 +4,7 @@ use std::any::TypeId;
 use std::arch::x86_64::*;
 use std::ops::Range;
 
-use super::super::pass::{Axis, Pass};
+use super::super::pass::{Pass, PassAxis};
 use super::LANES;
 use crate::element::Element;
 
@@ -27,7 +27,7 @@ pub(super) struct Layout {
 }
 
 /// Stored pixels of `outputs` outputs.
-fn stored(axis: &Axis, outputs: usize) -> usize {
+fn stored(axis: &PassAxis, outputs: usize) -> usize {
     match (outputs, axis.taps) {
         (0, _) | (_, 0) => 0,
         (_, 1) => outputs,
@@ -36,7 +36,7 @@ fn stored(axis: &Axis, outputs: usize) -> usize {
 }
 
 /// Stored pixels from one output to the next.
-fn step(axis: &Axis) -> usize {
+fn step(axis: &PassAxis) -> usize {
     if axis.taps == 1 { 1 } else { axis.step }
 }
 
@@ -60,7 +60,7 @@ impl Layout {
 
     /// From one tap to the next, and where tap (0, 0) lies against the lowest row and column.
     pub(super) fn taps(&self, pass: &Pass) -> ([isize; 2], usize) {
-        let last = |axis: &Axis| if axis.toward < 0 { axis.taps.saturating_sub(1) } else { 0 };
+        let last = |axis: &PassAxis| if axis.toward < 0 { axis.taps.saturating_sub(1) } else { 0 };
         let steps = [pass.y.toward * self.row as isize, pass.x.toward * self.pixel as isize];
         (steps, last(&pass.y) * self.row + last(&pass.x) * self.pixel)
     }
@@ -83,7 +83,7 @@ pub(super) fn copy<E: Element<Wide = f32>>(
     to: &mut [f32],
 ) {
     let rows = stored(&pass.y, chunk.rows.len());
-    let every = |axis: &Axis| if axis.taps == 1 { axis.step } else { 1 };
+    let every = |axis: &PassAxis| if axis.taps == 1 { axis.step } else { 1 };
     for (index, image) in chunk.images.clone().enumerate() {
         for row in 0..rows {
             let line = &mut to[index * layout.image + row * layout.row..][..layout.row];

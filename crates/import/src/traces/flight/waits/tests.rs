@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::traces::{Difference, Finding, FlightReport, Problem, Traces, read_timeline};
+use crate::traces::{Difference, FlightReport, HangCause, Problem, Traces, read_timeline};
 
 /// An entry of a dump.
 #[derive(Clone)]
@@ -71,7 +71,7 @@ fn report(groups: &[(&str, &str)], ranks: &[Option<Vec<Made>>]) -> FlightReport 
 
 /// Problem, ranks that cause it, and ranks that arrived.
 fn causes(report: &FlightReport) -> Vec<(Problem, Vec<u32>, Vec<u32>)> {
-    let ranks = |one: &Finding| one.missing.iter().map(|missing| missing.rank).collect();
+    let ranks = |one: &HangCause| one.missing.iter().map(|missing| missing.rank).collect();
     report.findings.iter().map(|one| (one.problem, ranks(one), one.arrived.clone())).collect()
 }
 

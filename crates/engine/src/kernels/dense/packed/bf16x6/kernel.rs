@@ -43,7 +43,7 @@ macro_rules! multiply {
 
 /// One call of the kernel: 32 rows by 32 columns.
 #[derive(Clone, Copy)]
-pub(super) struct Call {
+pub(super) struct KernelCall {
     pub(super) a: *const u32,
     pub(super) b: *const u32,
     pub(super) steps: usize,
@@ -56,7 +56,7 @@ pub(super) struct Call {
     pub(super) ahead: [Stream; 2],
 }
 
-impl Call {
+impl KernelCall {
     /// Computes a tile with only `rows` and `columns` in use. A partial tile goes through a copy that is whole.
     pub(super) unsafe fn run(&self, rows: usize, columns: usize) {
         // SAFETY: the tile's memory; copies are as large as what is there.
