@@ -1,4 +1,4 @@
-//! Single operations with buffers of their own: what a benchmark of kernels runs. The inverse of [`Shape`](crate::Shape).
+//! Single operations with buffers of their own: what a benchmark of kernels runs. The inverse of [`OperationShape`](crate::OperationShape).
 
 mod dense;
 mod made;
@@ -14,7 +14,7 @@ use crate::buffer::View;
 use crate::program::Instruction;
 use crate::{Element, Error, Loaded, Op, Program, Wide};
 
-/// Each kernel that a [`Sample`] can run, and the sizes that it takes, in their order: those of [`Shape`](crate::Shape).
+/// Each kernel that a [`Sample`] can run, and the sizes that it takes, in their order: those of [`OperationShape`](crate::OperationShape).
 pub const KERNELS: &[(&str, &str)] = &[
     ("product_nn", PRODUCT),
     ("product_nt", PRODUCT),

@@ -82,15 +82,15 @@ pub struct Constant {
     pub spread: f64,
 }
 
-/// The time of one operation: of `engine::Shape`.
+/// The time of one operation: of `engine::OperationShape`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KernelTime {
-    /// Name of the kernel, as `engine::Shape` names it.
+    /// Name of the kernel, as `engine::OperationShape` names it.
     pub kernel: String,
     /// Type of the elements.
     pub dtype: Dtype,
-    /// Sizes, as `engine::Shape` lists them.
+    /// Sizes, as `engine::OperationShape` lists them.
     pub dims: Vec<u64>,
     /// Ranks that ran it at the same time.
     pub ranks: u32,

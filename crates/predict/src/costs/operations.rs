@@ -160,8 +160,8 @@ fn traffic(profile: &MachineProfile, dtype: Dtype) -> f64 {
     if memory > 0.0 { rate / 2.0 * dtype.bytes() as f64 / memory } else { 0.0 }
 }
 
-/// What the time of a kernel is about proportional to, from its sizes (see [`engine::Shape`]); at least one. `traffic`: what moving one
-/// element counts beside multiplying.
+/// What the time of a kernel is about proportional to, from its sizes (see [`engine::OperationShape`]); at least one. `traffic`: what
+/// moving one element counts beside multiplying.
 fn work(kernel: &str, dims: &[u64], traffic: f64) -> f64 {
     let of = |at: usize| dims.get(at).copied().unwrap_or(1).max(1) as f64;
     let first = |count: usize| (0..count).map(of).product::<f64>();
