@@ -190,7 +190,7 @@ pub(super) fn complete(plan: &mut Plan, about: &About) {
             let mut alone = case.clone();
             alone.parameters.insert(ALONE.to_owned(), Value::from(group));
             contract::fields::reorder(&mut alone, about);
-            alone.identify();
+            alone.identify(about);
             alone
         });
         let alone: Vec<Case> = alone.filter(|case| known.insert(case.id.clone())).collect();

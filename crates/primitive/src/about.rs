@@ -156,7 +156,7 @@ fn ways(case: &Case) -> Vec<Case> {
             if let Err(refused) = check(&mut way) {
                 way.skip = Some(refused.error.on_one_line());
             }
-            way.identify();
+            way.identify(&ABOUT);
             cases.push(way);
         }
     }

@@ -60,7 +60,7 @@ fn default(field: &Field) -> DefaultValue {
     }
 }
 
-/// A field's value, else its default. Without either an `Option` is None and a list is empty.
+/// A field's value, in an older record under an earlier name, else its default. Without either an `Option` is None and a list is empty.
 ///
 /// # Errors
 /// When the value is of another type, or there is none.
@@ -71,7 +71,7 @@ pub fn typed<T: DeserializeOwned>(
 ) -> Result<T, FieldError> {
     let problem = |message: String| FieldError::new(field.name, message);
     let joined: Value;
-    let value = match (values.value(field.name), field.kind) {
+    let value = match (field.names().find_map(|name| values.value(name)), field.kind) {
         // Parameters are scalars, so a parameter's list is kept joined by spaces.
         (Some(Value::String(text)), Kind::Texts) => {
             joined = text.split_whitespace().collect();

@@ -283,11 +283,11 @@ fn fill_sequence(case: &mut Case, model: &str) {
 
 /// What the case says of its model's dimensions.
 pub(super) fn dimensions(case: &Case) -> Vec<(String, f64)> {
-    let value = |name: &str| match case.parameters.get(name)? {
+    let value = |field| match case.value_of(field)? {
         Value::Bool(on) => Some(f64::from(u8::from(*on))),
         other => other.as_f64(),
     };
-    DIMENSIONS.iter().filter_map(|field| Some((field.name.to_owned(), value(field.name)?))).collect()
+    DIMENSIONS.iter().filter_map(|field| Some((field.name.to_owned(), value(field)?))).collect()
 }
 
 /// The case's model. Problems name the case's field, where it has one of that name.
