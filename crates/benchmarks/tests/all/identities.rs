@@ -5,17 +5,17 @@ use serde::Deserialize;
 
 /// A plan of all benchmarks.
 const PLAN: &str = include_str!("../release-0.1.0/plan.yaml");
-/// Its cases as release 0.1.0 wrote them, one JSON object a line.
+/// The cases of the plan as release 0.1.0 wrote them, one JSON object a line.
 const CASES: &str = include_str!("../release-0.1.0/cases.jsonl");
 
 #[derive(Deserialize)]
-struct Written {
+struct ReleasedCase {
     id: String,
     benchmark: String,
     parameters: SharedMap,
 }
 
-fn written() -> Vec<Written> {
+fn written() -> Vec<ReleasedCase> {
     CASES.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
@@ -36,7 +36,7 @@ fn cases_of_release_0_1_0_keep_their_identities() {
 /// A record of the release has earlier names of fields.
 #[test]
 fn parameters_of_release_0_1_0_have_the_same_identities() {
-    for Written { id, benchmark, parameters } in written() {
+    for ReleasedCase { id, benchmark, parameters } in written() {
         let mut case = Case::new(&benchmark, parameters);
         case.identify(benchmarks::benchmark(&benchmark).unwrap().about());
         assert_eq!(case.id, id, "{case:?}");
