@@ -83,5 +83,6 @@ pub fn library_of(case: &record::Case) -> Option<&str> {
     let about = benchmark(&case.benchmark)?.about();
     // What multiplies is the benchmark's own affair.
     let is_of_backend = |name: &str| !contract::runtime::PRODUCTS.contains(&name);
-    about.all_fields().filter(|field| field.loads && is_of_backend(field.name)).find_map(|field| case.text(field.name))
+    let mut libraries = about.all_fields().filter(|field| field.loads && is_of_backend(field.name));
+    libraries.find_map(|field| case.value_of(field)?.as_str())
 }

@@ -3,9 +3,8 @@
 use comm::blocks;
 use contract::fields::{Execution, MOST_STARTED, Sampling, World, problem};
 use contract::runtime::{self, Native, is_on_gpus, is_pytorch};
-use record::{About, Case, Caveat, Command, Sweep};
-use serde_json::Value;
-use terms::{BufferKind, Cache, Collective, FieldError, Named, Reduce};
+use record::{About, Case, Caveat, Command, Sweep, WriteFields as _};
+use terms::{BufferKind, Cache, Collective, FieldError, Reduce};
 
 use super::data::Data;
 use super::declared::METRICS;
@@ -67,21 +66,23 @@ fn check(case: &mut Case) -> Result<(), FieldError> {
     let op = Fields::of(case)?.op;
     case.parameters.retain(|name, _| concerns(op, name));
     runtime::resolve(case, &torch::names(), Native::GpusThroughHost)?;
-    fill_absent(case, op);
+    let given = Fields::of(case)?;
+    let mut fields = given.clone();
+    fill_absent(&mut fields, case);
     torch::resolve(case)?;
-    groups::resolve(case)?;
-    contract::fields::resolve_chain(case)?;
-    let fields = Fields::of(case)?;
+    groups::resolve(&mut fields, is_pytorch(case))?;
+    fields.compute_s = contract::fields::chain_compute(fields.mode, fields.compute_s)?;
     check_ranks(&fields)?;
     check_in_place(&fields)?;
     check_traced(&fields)?;
     reproducible::check(&fields)?;
     contract::fields::check(case, &CollectiveBenchmark)?;
     uneven::resolve(case, &fields)?;
-    copies::resolve(case, &fields)?;
+    copies::resolve(&mut fields, case)?;
     if op != Collective::Barrier {
-        round_size(case, &fields);
+        round_size(&mut fields, case);
     }
+    fields.write(&given, case);
     copies::check(case)?;
     runtime::check(case, &torch::names(), Native::GpusThroughHost)?;
     torch::check(case, &fields)?;
@@ -96,19 +97,19 @@ fn check(case: &mut Case) -> Result<(), FieldError> {
 }
 
 /// Values that depend on the operation, where the user gave none.
-fn fill_absent(case: &mut Case, op: Collective) {
-    let by_torch = is_pytorch(case);
+fn fill_absent(fields: &mut Fields, case: &Case) {
+    let (op, by_torch) = (fields.op, is_pytorch(case));
+    if op.reduces() {
+        fields.reduce.get_or_insert(Reduce::Sum);
+    }
+    if op == Collective::Barrier {
+        return;
+    }
+    fields.buffers.get_or_insert(if by_torch { BufferKind::Private } else { BufferKind::Registered });
     // NCCL sends from and receives into one buffer in no order.
-    let grouped = case.parameters.contains_key("aggregate");
-    let apart = grouped || op == Collective::AllToAll && is_on_gpus(case);
-    let mut put = |name: &str, value: Value| {
-        if concerns(op, name) && !case.parameters.contains_key(name) {
-            case.parameters.insert(name.to_owned(), value);
-        }
-    };
-    put("reduce", Value::from(Reduce::Sum.name()));
-    put("buffers", Value::from(if by_torch { BufferKind::Private } else { BufferKind::Registered }.name()));
-    put("in_place", Value::from(if by_torch { torch::works_in_place(op) } else { has_in_place_form(op) && !apart }));
+    let apart = fields.aggregate.is_some() || op == Collective::AllToAll && is_on_gpus(case);
+    let in_place = if by_torch { torch::works_in_place(op) } else { has_in_place_form(op) && !apart };
+    fields.in_place.get_or_insert(in_place);
 }
 
 /// Refuses what native ranks cannot do on GPUs.
@@ -183,21 +184,20 @@ fn check_traced(fields: &Fields) -> Result<(), FieldError> {
 }
 
 /// Sizes that do not divide round down, visibly; zero elements are skipped.
-fn round_size(case: &mut Case, fields: &Fields) {
+fn round_size(fields: &mut Fields, case: &mut Case) {
     let Fields { op, bytes: requested, direction, .. } = *fields;
     let ranks = fields.ranks_of_a_call();
     let element = fields.dtype.bytes();
     let blocks = blocks(op, direction, ranks);
     case.bytes_requested = Some(requested);
-    let used = match op {
+    fields.bytes = match op {
         Collective::AllToAllV => uneven::of_case(case).ok().flatten().map_or(0, |counts| counts.widest() * element),
         _ => requested / element / blocks * blocks * element,
     };
-    if used != requested {
-        case.parameters.insert("bytes", Value::from(used));
+    if fields.bytes != requested {
         case.caveats.push(Caveat::SizeRounded);
     }
-    if used == 0 {
+    if fields.bytes == 0 {
         case.skip = Some(format!("{requested} bytes hold no whole element for each of {ranks} ranks: nothing to do"));
     }
 }

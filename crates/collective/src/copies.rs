@@ -5,7 +5,6 @@ use contract::fields::problem;
 use contract::runtime::{is_pytorch, is_simulated};
 use measure::machine;
 use record::Case;
-use serde_json::Value;
 use terms::{Bytes, Cache, Collective, FieldError};
 
 use super::fields::Fields;
@@ -51,15 +50,14 @@ impl Parameters {
 
 /// Settles how large all copies are, and refuses what cannot be cold. The size is found here, once, because all ranks must
 /// have as many copies.
-pub(super) fn resolve(case: &mut Case, fields: &Fields) -> Result<(), FieldError> {
+pub(super) fn resolve(fields: &mut Fields, case: &Case) -> Result<(), FieldError> {
     let Fields { op, cache, cold_bytes, .. } = *fields;
     if op == Collective::Barrier || cache != Some(Cache::Cold) {
         // Beside `cold` in a list, and for other operations, it is for the other cases.
         if op != Collective::Barrier && cache.is_none() && cold_bytes.is_some() {
             return Err(problem(COLD_BYTES, "`cold_bytes` is for `cache: cold`", "add `cache: cold`"));
         }
-        case.parameters.shift_remove("cache");
-        case.settings.shift_remove(COLD_BYTES);
+        (fields.cache, fields.cold_bytes) = (None, None);
         return Ok(());
     }
     if is_pytorch(case) {
@@ -84,7 +82,7 @@ pub(super) fn resolve(case: &mut Case, fields: &Fields) -> Result<(), FieldError
                 "give `cold_bytes`, for example `cold_bytes: 128MiB`",
             )
         })?;
-        case.settings.insert(COLD_BYTES.to_owned(), Value::from(caches.saturating_mul(TIMES)));
+        fields.cold_bytes = Some(caches.saturating_mul(TIMES));
     }
     Ok(())
 }

@@ -5,7 +5,6 @@
 use std::str::FromStr;
 
 use contract::fields::problem;
-use contract::runtime::is_pytorch;
 use record::{About, Case, Plan};
 use serde_json::Value;
 use terms::{Collective, FieldError};
@@ -142,9 +141,8 @@ impl RankGroups {
 }
 
 /// Spells the rule in one way, and refuses what has no groups.
-pub(super) fn resolve(case: &mut Case) -> Result<(), FieldError> {
-    let fields = Fields::of(case)?;
-    let Some(groups) = RankGroups::of_fields(&fields)? else {
+pub(super) fn resolve(fields: &mut Fields, by_torch: bool) -> Result<(), FieldError> {
+    let Some(groups) = RankGroups::of_fields(fields)? else {
         return match fields.alone {
             None => Ok(()),
             Some(_) => {
@@ -152,15 +150,13 @@ pub(super) fn resolve(case: &mut Case) -> Result<(), FieldError> {
             }
         };
     };
-    if let Some(rule) = fields.groups.and_then(|text| text.parse::<Rule>().ok()) {
-        case.parameters.insert(GROUPS.to_owned(), Value::from(rule.to_string()));
+    if let Some(rule) = fields.groups.as_ref().and_then(|text| text.parse::<Rule>().ok()) {
+        fields.groups = Some(rule.to_string());
     }
     let backend = fields.backend.as_deref().and_then(comm::backend);
     let refused = |what: &str, hint: &str| Err(problem(GROUPS, what.to_owned(), hint));
     match () {
-        () if is_pytorch(case) => {
-            refused("PyTorch ranks do not support groups", "leave `groups` out, or use native ranks")
-        }
+        () if by_torch => refused("PyTorch ranks do not support groups", "leave `groups` out, or use native ranks"),
         () if backend.is_some_and(|backend| backend.about().simulated) => refused(
             "a simulated backend does not model interference between groups",
             "use another `backend`: one that moves bytes",
@@ -190,7 +186,7 @@ pub(super) fn complete(plan: &mut Plan, about: &About) {
             let mut alone = case.clone();
             alone.parameters.insert(ALONE.to_owned(), Value::from(group));
             contract::fields::reorder(&mut alone, about);
-            alone.identify();
+            alone.identify(about);
             alone
         });
         let alone: Vec<Case> = alone.filter(|case| known.insert(case.id.clone())).collect();

@@ -101,7 +101,7 @@ impl Parameters {
             offset: fields.offset_bytes.unwrap_or(0) as usize,
             space: if contract::is_on_gpus(case) { Space::Cuda } else { Space::Host },
             touch: fields.touch,
-            compute_ns: contract::fields::chain_compute_ns(case),
+            compute_ns: contract::fields::chain_compute_ns(fields.compute_s),
             peer,
             direction: fields.direction,
             ranks: fields.ranks_of_a_call(),

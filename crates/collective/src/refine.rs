@@ -2,9 +2,10 @@
 //! does not meet them. Caches make cliffs that no fixed list of sizes would hit.
 
 use contract::Study;
-use record::{Case, CaseLine};
+use record::{Case, CaseLine, SharedMap};
 use terms::Status;
 
+use super::about::ABOUT;
 use super::fields::Fields;
 
 /// A line between two sizes is met where it is off by less than this.
@@ -36,7 +37,7 @@ impl Curves {
         for case in cases {
             let Ok(fields) = Fields::of(*case) else { continue };
             let Some(most) = fields.refine.filter(|_| fields.alone.is_none() && case.skip.is_none()) else { continue };
-            let id = without_size(case);
+            let id = without_size(&case.benchmark, &case.parameters);
             if !curves.iter().any(|curve| curve.id == id) {
                 let grain = GRAIN * u64::from(fields.ranks_of_a_call());
                 curves.push(Curve { pattern: (*case).clone(), id, most: most as usize, grain });
@@ -47,17 +48,17 @@ impl Curves {
 }
 
 /// The identity of a case whatever its size.
-fn without_size(case: &Case) -> String {
-    let mut parameters = case.parameters.clone();
-    parameters.shift_remove("bytes");
-    Case::new(&case.benchmark, parameters).id
+fn without_size(benchmark: &str, parameters: &SharedMap) -> String {
+    let mut case = Case::new(benchmark, parameters.clone());
+    case.parameters.shift_remove("bytes");
+    case.identify(&ABOUT);
+    case.id
 }
 
 impl Curve {
     fn next(&self, done: &[CaseLine]) -> Option<Case> {
         let own = |line: &&CaseLine| {
-            line.benchmark == self.pattern.benchmark
-                && without_size(&Case::new(&line.benchmark, line.parameters.clone())) == self.id
+            line.benchmark == self.pattern.benchmark && without_size(&line.benchmark, &line.parameters) == self.id
         };
         let point = |line: &CaseLine| Some((line.bytes?, line.time_s.as_ref()?.median));
         let lines: Vec<&CaseLine> = done.iter().filter(own).collect();
@@ -71,7 +72,7 @@ impl Curve {
         let mut case = self.pattern.clone();
         case.parameters.insert("bytes", bytes.into());
         (case.bytes_requested, case.skip) = (None, None);
-        case.identify();
+        case.identify(&ABOUT);
         Some(case)
     }
 }

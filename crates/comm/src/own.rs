@@ -22,10 +22,10 @@ pub(crate) struct Section {
     pub(crate) heading: &'static str,
 }
 
-/// What of a case's values is the backend's own. `value` gives that of a name.
+/// What of a case's values is the backend's own. `value` gives that of a name, which may be an earlier one of a field.
 pub fn own_of<'v>(backend: &dyn Backend, value: impl Fn(&str) -> Option<&'v Value>) -> Own {
-    let names = backend.fields().iter().map(|field| field.name);
-    names.filter_map(|name| Some((name.to_owned(), value(name)?.clone()))).collect()
+    let own = |field: &Field| Some((field.name.to_owned(), field.names().find_map(&value)?.clone()));
+    backend.fields().iter().filter_map(own).collect()
 }
 
 /// The values as the backend's own struct.

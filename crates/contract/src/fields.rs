@@ -135,26 +135,23 @@ pub const COMPUTE_S: Field =
 /// Seconds of it, where none are given: about the products of a layer for one token.
 const CHAIN_COMPUTE_S: f64 = 20e-6;
 
-/// Settles what each rank does between the calls of a chain.
+/// What each rank computes between the calls of a chain, in seconds.
 ///
 /// # Errors
 /// Where calls are in none.
-pub fn resolve_chain(case: &mut Case) -> Result<(), FieldError> {
-    let given = case.parameters.contains_key("compute_s");
-    if case.mode() != Mode::Decode && given {
-        let message = "`compute_s` is the time between two calls of a chain";
-        return Err(problem("compute_s", message, "add `mode: decode`"));
+pub fn chain_compute(mode: Mode, given: Option<f64>) -> Result<Option<f64>, FieldError> {
+    match given {
+        Some(_) if mode != Mode::Decode => {
+            Err(problem("compute_s", "`compute_s` is the time between two calls of a chain", "add `mode: decode`"))
+        }
+        None if mode == Mode::Decode => Ok(Some(CHAIN_COMPUTE_S)),
+        given => Ok(given),
     }
-    if case.mode() == Mode::Decode && !given {
-        case.parameters.insert("compute_s".to_owned(), CHAIN_COMPUTE_S.into());
-    }
-    Ok(())
 }
 
-/// Nanoseconds that a rank of this case computes before each call of a chain.
-pub fn chain_compute_ns(case: &Case) -> u64 {
-    let seconds = case.parameters.get("compute_s").and_then(serde_json::Value::as_f64);
-    (seconds.unwrap_or(0.0) * 1e9) as u64
+/// Nanoseconds that a rank computes before each call of a chain.
+pub fn chain_compute_ns(compute_s: Option<f64>) -> u64 {
+    (compute_s.unwrap_or(0.0) * 1e9) as u64
 }
 
 /// Seed.

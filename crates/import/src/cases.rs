@@ -48,7 +48,7 @@ impl<'b> Cases<'b> {
     pub(crate) fn case(&mut self, shape: &Shape) -> Result<Case, String> {
         let about = self.about(shape)?;
         let mut case = self.of_call(shape)?;
-        case.identify();
+        case.identify(about);
         // How this program would do it by default says nothing of how that one did. The identity has it: a file that this
         // program wrote comes back as the cases it was written of.
         let is_how = |name: &str| about.field(name).is_some_and(|field| field.role == terms::Role::Implementation);

@@ -108,7 +108,10 @@ pub(crate) fn create(folder: &Path, machine: Machine, one: &mut Explanation, wan
 fn case(one: &Explanation) -> Case {
     let parameters = json!({"command": one.title, "recorder": one.analysis.source, "ranks": one.ranks});
     let map = |value: Value| value.as_object().cloned().unwrap_or_default();
-    Case { world: map(json!({"ranks": one.ranks})).into(), ..Case::new(NAME, map(parameters).into()) }
+    let world = map(json!({"ranks": one.ranks})).into();
+    let mut case = Case { world, ..Case::new(NAME, map(parameters).into()) };
+    case.identify(&ABOUT);
+    case
 }
 
 /// The steps as samples of one trial: a single run of a job has no interval.

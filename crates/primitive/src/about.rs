@@ -1,7 +1,7 @@
 //! What the benchmark declares: its entry, metrics, and which combinations of fields make sense.
 
 use contract::fields::{Execution, Sampling, World, problem};
-use record::{About, Case, Command, Plan, Sweep};
+use record::{About, Case, Command, Plan, Sweep, WriteFields as _};
 use serde_json::Value;
 use terms::{Dtype, FieldError, Mode};
 
@@ -41,9 +41,10 @@ pub(super) static ABOUT: About = About {
 };
 
 fn check(case: &mut Case) -> Result<(), FieldError> {
-    let fields = PrimitiveFields::of(case)?;
-    fill_sizes(case, fields.primitive);
-    routed::settle(case)?;
+    let given = PrimitiveFields::of(case)?;
+    let mut fields = given.clone();
+    fill_sizes(&mut fields);
+    routed::settle(&mut fields, case)?;
     gpus::resolve(case)?;
     if contract::is_simulated(case) {
         let message = "a primitive computes, but a simulated backend does not model computation";
@@ -52,29 +53,28 @@ fn check(case: &mut Case) -> Result<(), FieldError> {
     if fields.mode != Mode::Streaming && fields.primitive == Primitive::CpRing {
         return Err(problem("mode", "cp_ring is measured back to back", "`mode: streaming`"));
     }
-    contract::fields::resolve_chain(case)?;
+    fields.compute_s = contract::fields::chain_compute(fields.mode, fields.compute_s)?;
     let (name, mut options) = chosen(&fields.implementation)?;
-    if let Some(implementation) = implementations::named(name) {
+    let implementation = implementations::named(name);
+    if let Some(implementation) = implementation {
         torch::check_implementation(case, implementation)?;
         (implementation.settle)(fields.primitive, &mut options)?;
-        case.parameters.insert("implementation", written(name, &options).into());
-        check_sizes(case, &options)?;
-        gpus::check(case, Some(name))?;
-    } else {
-        // What no way allows is refused here; what some ways do not allow, skips these.
-        check_sizes(case, &Options::new())?;
-        gpus::check(case, None)?;
+        fields.implementation = written(name, &options);
     }
+    fields.write(&given, case);
+    // Of all ways, what none allows is refused here; what some do not allow, skips these.
+    check_sizes(case, &options)?;
+    gpus::check(case, implementation.map(|_| name))?;
     if name == implementations::fused::VARIANT.name && World::of(case)?.pace_bandwidth.is_some() {
         case.skip = Some("fused reads other ranks' memory directly, so a paced link would not slow it down".to_owned());
     }
-    if name == implementations::fused::VARIANT.name && routed::is_routed(&PrimitiveFields::of(case)?) {
+    if name == implementations::fused::VARIANT.name && routed::is_routed(&fields) {
         let message = "routed tokens have no fused implementation: the tokens of an expert are not contiguous";
         return Err(problem("implementation", message, "`pipelined` overlaps them"));
     }
     contract::fields::check(case, &PrimitiveBenchmark)?;
     torch::check(case)?;
-    if implementations::named(name).is_some() {
+    if implementation.is_some() {
         torch::add_recipe(case)?;
     }
     contract::fields::reorder(case, &ABOUT);
@@ -82,12 +82,10 @@ fn check(case: &mut Case) -> Result<(), FieldError> {
 }
 
 /// Sizes where the case gives none.
-fn fill_sizes(case: &mut Case, primitive: Primitive) {
-    let (n, k) = if primitive == Primitive::CpRing { (8, 64) } else { (1024, 1024) };
-    for (name, size) in [("m", 4096_u64), ("n", n), ("k", k)] {
-        if !case.parameters.contains_key(name) {
-            case.parameters.insert(name.to_owned(), size.into());
-        }
+fn fill_sizes(fields: &mut PrimitiveFields) {
+    let (n, k) = if fields.primitive == Primitive::CpRing { (8, 64) } else { (1024, 1024) };
+    for (size, default) in [(&mut fields.m, 4096), (&mut fields.n, n), (&mut fields.k, k)] {
+        size.get_or_insert(default);
     }
 }
 
@@ -156,7 +154,7 @@ fn ways(case: &Case) -> Vec<Case> {
             if let Err(refused) = check(&mut way) {
                 way.skip = Some(refused.error.on_one_line());
             }
-            way.identify();
+            way.identify(&ABOUT);
             cases.push(way);
         }
     }

@@ -140,7 +140,11 @@ impl Benchmark for PrimitiveBenchmark {
     fn prepare(&self, case: &Case, context: &mut RankContext) -> Result<Box<dyn Prepared>, Failure> {
         let (implementation, options, task) = resolved(case)?;
         let rank = if task.ranks == 1 { 0 } else { context.rank as usize };
-        let how = (implementation, &options, contract::fields::chain_compute_ns(case));
+        let how = (
+            implementation,
+            &options,
+            contract::fields::chain_compute_ns(fields::PrimitiveFields::of(case)?.compute_s),
+        );
         let mut of_turn = |by: usize| {
             let routing = Arc::new(task.routing.displaced(by));
             prepared(Task { rank, routing, ..task.clone() }, how, context)

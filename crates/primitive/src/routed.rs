@@ -11,7 +11,7 @@ use super::fields::{PrimitiveFields, TOKENS};
 use super::task::Options;
 use super::words::Primitive;
 
-/// Fields that only `ep_all_to_all` has.
+/// PrimitiveFields that only `ep_all_to_all` has.
 const FIELDS: [&str; 4] = ["experts", "top_k", "tokens", "tokens_file"];
 /// Sums up to this are exact.
 const EXACT: usize = 1 << 24;
@@ -35,8 +35,7 @@ pub(super) fn is_routed(fields: &PrimitiveFields) -> bool {
 ///
 /// # Errors
 /// The first field that does not fit.
-pub(super) fn settle(case: &mut Case) -> Result<(), FieldError> {
-    let fields = PrimitiveFields::of(case)?;
+pub(super) fn settle(fields: &mut PrimitiveFields, case: &mut Case) -> Result<(), FieldError> {
     if fields.primitive != Primitive::EpAllToAll {
         return match FIELDS.into_iter().find(|name| case.parameters.contains_key(name)) {
             Some(name) => {
@@ -46,20 +45,15 @@ pub(super) fn settle(case: &mut Case) -> Result<(), FieldError> {
             None => Ok(()),
         };
     }
-    let (name, _) = load(&fields)?;
-    if fields.tokens.is_none() {
-        case.parameters.insert("tokens", name.into());
-    }
+    let (name, _) = load(fields)?;
     experts::resolve(case, fields.tokens_file.as_deref(), name == "file")?;
     // `uniform` and `skewed` alone are of tokens that lie sorted.
-    if is_routed(&fields) || !matches!(name, "uniform" | "skewed") {
-        for (name, default) in [("experts", u64::from(fields.ranks)), ("top_k", 1)] {
-            if !case.parameters.contains_key(name) {
-                case.parameters.insert(name.to_owned(), default.into());
-            }
-        }
+    if is_routed(fields) || !matches!(name, "uniform" | "skewed") {
+        fields.experts.get_or_insert(u64::from(fields.ranks));
+        fields.top_k.get_or_insert(1);
     }
-    check(&PrimitiveFields::of(case)?)
+    fields.tokens.get_or_insert_with(|| name.to_owned());
+    check(fields)
 }
 
 fn sizes(fields: &PrimitiveFields) -> Sizes {

@@ -45,7 +45,9 @@ record::fields! {
         ranks: u32 = RANKS,
         backend: String = BACKEND,
         device: String = DEVICE,
-        numbers: u64 = Field::new(Kind::Whole(1, 1 << 30), Some("10000"), "how many numbers are summed").always(),
+        numbers: u64 = Field::new(Kind::Whole(1, 1 << 30), Some("10000"), "how many numbers are summed")
+            .always()
+            .was(&["count"]),
         mode: terms::Mode = MODE,
         seed: u64 = SEED,
     }

@@ -27,16 +27,19 @@ pub(crate) fn command(sections: &[Section]) -> Command {
         .subcommands(sections.iter().flat_map(declared).map(with_aliases))
 }
 
-/// The command with what other tools call its options. Help does not show them.
+/// The command with what other tools call its options, and with earlier names of fields. Help does not show them.
 fn with_aliases(command: Command) -> Command {
     let names = |arg: &Arg| -> Vec<String> {
         let aliases = arg.get_all_aliases().unwrap_or_default();
         arg.get_long().into_iter().chain(aliases).map(str::to_owned).collect()
     };
+    let fields: Vec<_> = benchmarks::abouts().into_iter().flat_map(|about| about.all_fields()).collect();
     let taken: Vec<String> = command.get_arguments().flat_map(names).collect();
     command.mut_args(|arg| {
-        let meant = record::ALIASES.iter().filter(|(_, field)| arg.get_long().is_some() && arg.get_id() == field);
-        let spellings = meant.flat_map(|(alias, _)| [(*alias).to_owned(), alias.replace('_', "-")]);
+        let is_it = |field: &str| arg.get_long().is_some() && arg.get_id() == field;
+        let meant = record::ALIASES.iter().filter(|(_, field)| is_it(field)).map(|(alias, _)| *alias);
+        let was = fields.iter().filter(|field| is_it(field.name)).flat_map(|field| field.was).copied();
+        let spellings = meant.chain(was).flat_map(|alias| [alias.to_owned(), alias.replace('_', "-")]);
         let free: BTreeSet<String> = spellings.filter(|name| !taken.contains(name)).collect();
         free.into_iter().fold(arg, Arg::alias)
     })

@@ -463,7 +463,7 @@ fn resume(directory: &Path, plan: Option<&Plan>) -> Result<Record, Failure> {
     }
     if let Some(plan) = plan {
         // Whole cases, not their identities: how they are sampled must not change in the middle of a record, either.
-        if plan.cases != resumed.file.plan.cases {
+        if !runner::are_same(&plan.cases, &resumed.file.plan.cases) {
             return Err(Failure::new(format!("{} is the record of another plan", directory.display()))
                 .cause(format!("it is `{}` with {} cases", resumed.file.experiment, resumed.file.plan.cases.len()))
                 .hint("`rankmark run --resume DIR` alone goes on with the record's own plan"));

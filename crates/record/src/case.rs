@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
+use terms::Field;
 
 use crate::schema::words::{Scalar, SchemaWords};
-use crate::{Caveat, Pool, SharedMap};
+use crate::{Caveat, Pool, Roles, SharedMap};
 
 /// One case. Parameters are scalars; their order is that of the declared fields.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
@@ -34,9 +35,9 @@ pub struct Case {
 }
 
 impl Case {
-    /// A case of a benchmark with these parameters, and with its identity. It has no settings, no world and no caveat.
+    /// A case of a benchmark with these parameters. It has no identity, no settings, no world and no caveat.
     pub fn new(benchmark: &str, parameters: SharedMap) -> Self {
-        let mut case = Self {
+        Self {
             id: String::new(),
             benchmark: benchmark.to_owned(),
             parameters,
@@ -45,14 +46,17 @@ impl Case {
             caveats: Vec::new(),
             bytes_requested: None,
             skip: None,
-        };
-        case.identify();
-        case
+        }
     }
 
     /// Parameter or setting.
     pub fn value(&self, name: &str) -> Option<&Value> {
         self.parameters.get(name).or_else(|| self.settings.get(name))
+    }
+
+    /// The value of a field, in an older record under an earlier name.
+    pub fn value_of(&self, field: &Field) -> Option<&Value> {
+        field.names().find_map(|name| self.value(name))
     }
 
     /// A whole number.
@@ -89,9 +93,24 @@ impl Case {
         T::from_name(self.text(name)?)
     }
 
-    /// Recomputes the identity from benchmark and parameters.
-    pub fn identify(&mut self) {
-        self.id = identity(&self.benchmark, &self.parameters);
+    /// Whether it is the same case, though one of the two may have earlier names of fields.
+    pub fn is_same(&self, other: &Self, roles: &impl Roles) -> bool {
+        let first = |map: &SharedMap| -> SharedMap {
+            map.iter().map(|(name, value)| (roles.first_name(name), value.clone())).collect()
+        };
+        let named = |case: &Self| Self {
+            parameters: first(&case.parameters),
+            settings: first(&case.settings),
+            world: first(&case.world),
+            ..case.clone()
+        };
+        named(self) == named(other)
+    }
+
+    /// Recomputes the identity from benchmark and parameters. `roles` are those of the benchmark's fields: they know which of
+    /// them had another name.
+    pub fn identify(&mut self, roles: &impl Roles) {
+        self.id = identity(&self.benchmark, &self.parameters, roles);
     }
 }
 
@@ -129,9 +148,10 @@ fn share_with_last(case: &mut Case, before: &[Case]) {
     }
 }
 
-/// 12 hex digits of SHA-256 over canonical JSON: keys sorted, no white space.
-fn identity(benchmark: &str, parameters: &SharedMap) -> String {
-    let sorted: std::collections::BTreeMap<_, _> = parameters.iter().collect();
+/// 12 hex digits of SHA-256 over canonical JSON: keys sorted, no white space. A renamed field has its first name in it.
+fn identity(benchmark: &str, parameters: &SharedMap, roles: &impl Roles) -> String {
+    let sorted: std::collections::BTreeMap<_, _> =
+        parameters.iter().map(|(name, value)| (roles.first_name(name), value)).collect();
     let canonical = crate::to_json(&serde_json::json!({ "benchmark": benchmark, "parameters": sorted }))
         .expect("a JSON value is JSON");
     Sha256::digest(canonical.as_bytes()).iter().take(6).map(|byte| format!("{byte:02x}")).collect()
@@ -144,9 +164,10 @@ mod tests {
     #[test]
     fn identity_ignores_order_and_sees_values() {
         let map = |text: &str| serde_json::from_str::<SharedMap>(text).unwrap();
-        let first = identity("collective", &map(r#"{"op":"all_reduce","ranks":2}"#));
-        assert_eq!(first, identity("collective", &map(r#"{"ranks":2,"op":"all_reduce"}"#)));
-        assert_ne!(first, identity("collective", &map(r#"{"ranks":3,"op":"all_reduce"}"#)));
+        let of = |text: &str| identity("collective", &map(text), &None::<&crate::About>);
+        let first = of(r#"{"op":"all_reduce","ranks":2}"#);
+        assert_eq!(first, of(r#"{"ranks":2,"op":"all_reduce"}"#));
+        assert_ne!(first, of(r#"{"ranks":3,"op":"all_reduce"}"#));
         assert_eq!(first.len(), 12);
     }
 }

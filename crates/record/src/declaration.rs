@@ -1,6 +1,10 @@
 //! What is wrong with what a benchmark declares.
 
-use crate::{About, read_value};
+use std::collections::HashSet;
+
+use terms::{Field, Kind};
+
+use crate::{About, SHARED_FIELDS, read_value};
 
 /// Keys of a case that are not fields.
 const RESERVED: [&str; 2] = ["benchmark", "zip"];
@@ -10,15 +14,9 @@ impl About {
     /// twice or misspelt, defaults that their own kind refuses, metrics that would hide a key of the case line.
     pub fn faults(&self) -> Vec<String> {
         let mut found = Vec::new();
-        let mut names = std::collections::HashSet::new();
+        let mut names = HashSet::new();
         for field in self.all_fields() {
-            let name = field.name;
-            if terms::normalize(name) != name || name.is_empty() || RESERVED.contains(&name) || !names.insert(name) {
-                found.push(format!("field `{name}`: reserved, misspelt or given twice"));
-            }
-            if let Some(Err(cause)) = field.default.map(|default| read_value(field, default)) {
-                found.push(format!("field `{name}`: its default is wrong: {cause}"));
-            }
+            found.extend(faults_of(field, &mut names));
         }
         let line = crate::schema::record(&[]);
         let taken = &line["$defs"]["case_line"]["properties"];
@@ -31,10 +29,33 @@ impl About {
     }
 }
 
+/// What is wrong with a field. `names` are those that others have.
+fn faults_of(field: &Field, names: &mut HashSet<&'static str>) -> Vec<String> {
+    let mut found = Vec::new();
+    for name in field.names() {
+        let is_other = RESERVED.contains(&name) || crate::SYNONYMS.iter().any(|(other, _)| *other == name);
+        if terms::normalize(name) != name || name.is_empty() || is_other || !names.insert(name) {
+            found.push(format!("field `{name}`: reserved, misspelt or given twice"));
+        }
+        // Functions that know no declaration read such a field.
+        if SHARED_FIELDS.contains(&field.name) && !SHARED_FIELDS.contains(&name) {
+            found.push(format!("field `{name}`: `shared_fields.rs` does not read this earlier name"));
+        }
+    }
+    let name = field.name;
+    if let Kind::Choice(variants) = field.kind
+        && let Some(option) = variants.iter().flat_map(|one| one.options).find(|option| !option.was.is_empty())
+    {
+        found.push(format!("option `{}` of `{name}`: an option of a choice has one name", option.name));
+    }
+    if let Some(Err(cause)) = field.default.map(|default| read_value(field, default)) {
+        found.push(format!("field `{name}`: its default is wrong: {cause}"));
+    }
+    found
+}
+
 #[cfg(test)]
 mod tests {
-    use terms::{Field, Kind};
-
     use super::*;
     use crate::{Better, Metric};
 
@@ -49,6 +70,9 @@ mod tests {
             field("in-place", Kind::Bool, Some("true")),
             field("bytes", Kind::Bytes, Some("1KiB")),
             field("bytes", Kind::Bytes, None),
+            field("size", Kind::Bytes, None).was(&["bytes"]),
+            field("threads", Kind::Bool, None).was(&["cores"]),
+            field("root", Kind::Bool, None).was(&["pattern", "origin"]),
         ];
         const METRICS: &[Metric] =
             &[Metric::new("busbw_gbs", "GB/s", Better::Higher, ""), Metric::new("time_s", "s", Better::Lower, "")];
@@ -64,6 +88,6 @@ mod tests {
         };
         let faults = about.faults();
         let named: Vec<&str> = faults.iter().filter_map(|fault| fault.split('`').nth(1)).collect();
-        assert_eq!(named, ["ranks", "zip", "in-place", "bytes", "time_s"], "{faults:?}");
+        assert_eq!(named, ["ranks", "zip", "in-place", "bytes", "bytes", "cores", "pattern", "time_s"], "{faults:?}");
     }
 }

@@ -125,12 +125,12 @@ impl About {
         self.fields.iter().flat_map(|group| group().iter())
     }
 
-    /// The field of this name.
+    /// The field that has this name, or had it.
     pub fn field(&self, name: &str) -> Option<&'static Field> {
         let wanted = terms::normalize(name);
         let synonym = SYNONYMS.iter().find(|(other, _)| *other == wanted);
         let wanted = synonym.map_or(wanted.as_str(), |(_, name)| *name);
-        self.all_fields().find(|field| field.name == wanted)
+        self.all_fields().find(|field| field.is_called(wanted))
     }
 }
 

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use terms::Status;
 
 use crate::schema::words::SchemaWords;
-use crate::{Case, DeclaredField, RunFile};
+use crate::{Case, DeclaredField, Roles, RunFile};
 
 /// The parameter that tells the cases of both sides apart in such a record. No benchmark declares it, and no rank sees it.
 const SIDE: &str = "side";
@@ -83,10 +83,10 @@ pub struct ComparedCase {
 
 /// The case as it is kept for side 0 (A) or 1 (B): equal cases of both sides have different identities.
 #[must_use]
-pub fn of_side(case: &Case, side: usize) -> Case {
+pub fn of_side(case: &Case, side: usize, roles: &impl Roles) -> Case {
     let mut case = case.clone();
     case.parameters.insert(SIDE.to_owned(), ["A", "B"][side].into());
-    case.identify();
+    case.identify(roles);
     case
 }
 
@@ -104,6 +104,7 @@ pub fn declare_sides(file: &mut RunFile) {
             loads: false,
             label: "side {}".to_owned(),
             follows_unless: String::new(),
+            was: Vec::new(),
         });
     }
 }
@@ -115,10 +116,12 @@ mod tests {
     #[test]
     fn equal_cases_of_both_sides_are_two_cases_of_one_workload() {
         let parameters: Map<String, Value> = serde_json::from_str(r#"{"op": "all_reduce", "ranks": 2}"#).unwrap();
-        let case = Case::new("collective", parameters.into());
-        let [a, b] = [of_side(&case, 0), of_side(&case, 1)];
+        let nobody = None::<&crate::About>;
+        let mut case = Case::new("collective", parameters.into());
+        case.identify(&nobody);
+        let [a, b] = [of_side(&case, 0, &nobody), of_side(&case, 1, &nobody)];
         assert!(a.id != b.id && a.id != case.id && a.world == case.world);
         assert_eq!((a.text(SIDE), b.text(SIDE)), (Some("A"), Some("B")));
-        assert_eq!(of_side(&case, 1), b, "the same in every comparison");
+        assert_eq!(of_side(&case, 1, &nobody), b, "the same in every comparison");
     }
 }

@@ -92,5 +92,5 @@ pub use store::{
     CaseSamples, DamagedLine, Record, Resumed, SampleLines, Seen, Store, StoreError, directory_name, fresh_directory,
     line_text, read_results, read_run, read_samples, read_samples_of,
 };
-pub use typed::{DefaultValue, Defaults, Values, typed};
+pub use typed::{DefaultValue, Defaults, Values, WriteFields, typed};
 pub use workload::{INJECTED, Roles, differences, workload};

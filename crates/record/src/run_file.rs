@@ -236,6 +236,9 @@ pub struct DeclaredField {
     /// `field=value`: in all other cases its value follows from the ranks. Empty: it never does.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub follows_unless: String,
+    /// Earlier names of the field, the oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub was: Vec<String>,
 }
 
 const fn workload() -> Role {
@@ -340,9 +343,9 @@ fn digest(text: &str) -> String {
 }
 
 impl Declared {
-    /// The field of this name.
+    /// The field that has this name, or had it.
     pub fn field(&self, name: &str) -> Option<&DeclaredField> {
-        self.fields.iter().find(|field| field.name == name)
+        self.fields.iter().find(|field| field.name == name || field.was.iter().any(|was| was == name))
     }
 
     /// A copy of what a benchmark says of itself.
@@ -363,6 +366,7 @@ impl Declared {
                 Label::Switch(on, off) => format!("{on}|{off}"),
             },
             follows_unless: field.follows_unless.to_owned(),
+            was: field.was.iter().map(|name| (*name).to_owned()).collect(),
         });
         let metrics = about.metrics.iter().map(|metric| DeclaredMetric {
             name: metric.name.to_owned(),

@@ -77,7 +77,7 @@ fn expected(about: &About) -> Value {
     let metrics: Vec<&str> =
         about.metrics.iter().filter(|one| one.shape.is_number()).map(|metric| metric.name).collect();
     let fields = about.all_fields().filter(|field| field.role != Role::Sampling);
-    let parameters: Map<String, Value> = fields.map(|field| (field.name.to_owned(), item(field))).collect();
+    let parameters: Map<String, Value> = fields.flat_map(|field| by_names(field, item(field))).collect();
     json!({
         "type": "object",
         "required": ["benchmark", "metric", "value", "basis", "source"],
@@ -103,7 +103,7 @@ fn case(about: &About) -> Value {
     properties.insert("benchmark".to_owned(), json!({"const": about.name, "description": about.doc}));
     let zipped: Map<String, Value> = about
         .all_fields()
-        .map(|field| (field.name.to_owned(), json!({"type": "array", "minItems": 1, "items": item(field)})))
+        .flat_map(|field| by_names(field, json!({"type": "array", "minItems": 1, "items": item(field)})))
         .collect();
     properties.insert(
         "zip".to_owned(),
@@ -118,16 +118,30 @@ fn case(about: &About) -> Value {
     json!({"type": "object", "required": ["benchmark"], "additionalProperties": false, "properties": properties})
 }
 
+/// A field as a property, under each of its names. An earlier name is marked as one.
+fn by_names(field: &Field, schema: Value) -> impl Iterator<Item = (String, Value)> + use<> {
+    let name = field.name;
+    field.names().map(move |known| {
+        let mut schema = schema.clone();
+        if let Some(schema) = schema.as_object_mut().filter(|_| known != name) {
+            schema.insert("deprecated".to_owned(), true.into());
+        }
+        (known.to_owned(), schema)
+    })
+}
+
 /// The fields of a benchmark, and groups of them (`pace: {bandwidth, latency}`).
 fn fields(about: &About) -> Map<String, Value> {
     let mut properties: Map<String, Value> =
-        about.all_fields().map(|field| (field.name.to_owned(), values(field))).collect();
-    for field in about.all_fields() {
-        let Some((group, _)) = field.name.split_once('_') else { continue };
-        let members: Map<String, Value> = about
-            .all_fields()
-            .filter_map(|member| Some((member.name.strip_prefix(group)?.strip_prefix('_')?.to_owned(), values(member))))
-            .collect();
+        about.all_fields().flat_map(|field| by_names(field, values(field))).collect();
+    let names: Vec<(&str, &Field)> =
+        about.all_fields().flat_map(|field| field.names().map(move |name| (name, field))).collect();
+    for (name, _) in &names {
+        let Some((group, _)) = name.split_once('_') else { continue };
+        let members = names.iter().filter_map(|(member, field)| {
+            Some((member.strip_prefix(group)?.strip_prefix('_')?.to_owned(), values(field)))
+        });
+        let members: Map<String, Value> = members.collect();
         // A group of one is nobody's spelling.
         if members.len() > 1 && !properties.contains_key(group) {
             properties.insert(

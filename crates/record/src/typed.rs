@@ -2,9 +2,10 @@
 
 use std::sync::OnceLock;
 
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
-use terms::{Field, FieldError, Kind};
+use terms::{Field, FieldError, Kind, Role};
 
 use crate::{Case, SharedMap, read_value};
 
@@ -60,7 +61,7 @@ fn default(field: &Field) -> DefaultValue {
     }
 }
 
-/// A field's value, else its default. Without either an `Option` is None and a list is empty.
+/// A field's value, in an older record under an earlier name, else its default. Without either an `Option` is None and a list is empty.
 ///
 /// # Errors
 /// When the value is of another type, or there is none.
@@ -71,7 +72,7 @@ pub fn typed<T: DeserializeOwned>(
 ) -> Result<T, FieldError> {
     let problem = |message: String| FieldError::new(field.name, message);
     let joined: Value;
-    let value = match (values.value(field.name), field.kind) {
+    let value = match (field.names().find_map(|name| values.value(name)), field.kind) {
         // Parameters are scalars, so a parameter's list is kept joined by spaces.
         (Some(Value::String(text)), Kind::Texts) => {
             joined = text.split_whitespace().collect();
@@ -86,8 +87,47 @@ pub fn typed<T: DeserializeOwned>(
     T::deserialize(value).map_err(|error| problem(format!("`{}`: {error}", field.name)))
 }
 
-/// Declares fields once: `member: Type = Field`. Gives a struct with these members, its table `FIELDS` in the same order, and
-/// `of`, which reads the members of a case. A field's name is the member's.
+/// A struct of declared fields that can be changed and put back.
+pub trait WriteFields {
+    /// Writes into a case those members that differ from what was read of it. What is None or an empty list is taken out.
+    fn write(&self, given: &Self, case: &mut Case);
+}
+
+impl Case {
+    /// Puts a value where a case keeps the field: among parameters or settings, and among the conditions of its ranks where it is
+    /// one. Null is taken out.
+    pub fn put(&mut self, field: &Field, value: &impl Serialize) {
+        let value = stored(field, serde_json::to_value(value).unwrap_or_default());
+        let keep = |map: &mut SharedMap| {
+            field.was.iter().for_each(|name| drop(map.shift_remove(name)));
+            match &value {
+                None => drop(map.shift_remove(field.name)),
+                Some(value) => map.insert(field.name, value.clone()),
+            }
+        };
+        keep(if field.role == Role::Sampling { &mut self.settings } else { &mut self.parameters });
+        if field.role.starts_ranks() {
+            keep(&mut self.world);
+        }
+    }
+}
+
+/// A value in the form in which plans are read, so that it has one spelling in the record and one identity.
+fn stored(field: &Field, value: Value) -> Option<Value> {
+    match value {
+        Value::Null => None,
+        Value::Array(items) if items.is_empty() => None,
+        // Parameters are scalars.
+        Value::Array(items) if field.role != Role::Sampling => {
+            Some(items.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" ").into())
+        }
+        Value::Number(number) if number.is_f64() => number.as_f64().and_then(crate::plan::number),
+        value => Some(value),
+    }
+}
+
+/// Declares fields once: `member: Type = Field`. Gives a struct with these members, its table `FIELDS` in the same order,
+/// `of`, which reads the members of a case, and [`WriteFields::write`]. A field's name is the member's.
 #[macro_export]
 macro_rules! fields {
     ($(#[$meta:meta])* $vis:vis struct $name:ident { $($member:ident: $type:ty = $field:expr),+ $(,)? }) => {
@@ -121,6 +161,18 @@ macro_rules! fields {
                     $crate::typed(values, field, default)?
                 };)+
                 Ok(Self { $($member),+ })
+            }
+        }
+
+        impl $crate::WriteFields for $name {
+            fn write(&self, given: &Self, case: &mut $crate::Case) {
+                let mut declared = Self::FIELDS.iter();
+                $({
+                    let field = declared.next().expect("a field for each member");
+                    if self.$member != given.$member {
+                        case.put(field, &self.$member);
+                    }
+                })+
             }
         }
     };
@@ -169,6 +221,37 @@ mod tests {
         let given = Fields { op: Collective::Barrier, limit: Some(7), inject: vec!["a".into(), "b".into()], ..absent };
         assert_eq!(of(r#"{"op": "barrier", "limit": 7, "inject": "a b"}"#), Ok(given.clone()));
         assert_eq!(of(r#"{"op": "barrier", "limit": 7, "inject": ["a", "b"]}"#), Ok(given));
+    }
+
+    #[test]
+    fn what_changed_is_written_as_plans_are_read() {
+        let mut case = Case::new("x", serde_json::from_str(r#"{"latency": 5, "file": "f", "other": 1}"#).unwrap());
+        let given = Fields::of(&case).unwrap();
+        given.write(&given, &mut case);
+        assert_eq!(
+            crate::to_json(&case.parameters).unwrap(),
+            r#"{"latency":5,"file":"f","other":1}"#,
+            "all is as it was"
+        );
+        let changed = Fields {
+            op: Collective::Barrier,
+            limit: Some(7),
+            latency: 2.0,
+            file: None,
+            inject: vec!["a".into(), "b".into()],
+            ..given.clone()
+        };
+        changed.write(&given, &mut case);
+        let written = r#"{"latency":2,"other":1,"op":"barrier","limit":7,"inject":"a b"}"#;
+        assert_eq!((crate::to_json(&case.parameters).unwrap().as_str(), Fields::of(&case)), (written, Ok(changed)));
+        assert!(case.settings.is_empty() && case.world.is_empty());
+        // A setting and a condition of ranks, the first under an earlier name.
+        let setting = field(Kind::Whole(0, 9), None).named("trials").role(Role::Sampling).was(&["launches"]);
+        case.settings.insert("launches", 3.into());
+        case.put(&setting, &Some(4));
+        case.put(&field(Kind::Whole(0, 9), None).named("ranks").role(Role::World), &2);
+        assert_eq!(crate::to_json(&case.settings).unwrap(), r#"{"trials":4}"#);
+        assert_eq!((case.world.get("ranks"), case.parameters.get("ranks")), (Some(&2.into()), Some(&2.into())));
     }
 
     #[test]

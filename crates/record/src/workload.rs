@@ -13,15 +13,21 @@ pub trait Roles {
     fn role(&self, field: &str) -> Role;
     /// The backend or runtime that alone understands it; empty where all do.
     fn owner(&self, field: &str) -> &str;
+    /// The first name of a field that was renamed, else this one: the name that records of all versions have in common.
+    fn first_name<'n>(&'n self, field: &'n str) -> &'n str;
 }
 
 impl Roles for About {
     fn role(&self, field: &str) -> Role {
-        self.all_fields().find(|known| known.name == field).map_or(Role::Workload, |known| known.role)
+        self.all_fields().find(|known| known.is_called(field)).map_or(Role::Workload, |known| known.role)
     }
 
     fn owner(&self, field: &str) -> &str {
-        self.all_fields().find(|known| known.name == field).map_or("", |known| known.owner)
+        self.all_fields().find(|known| known.is_called(field)).map_or("", |known| known.owner)
+    }
+
+    fn first_name<'n>(&'n self, field: &'n str) -> &'n str {
+        self.all_fields().find(|known| known.is_called(field)).map_or(field, |known| known.first_name())
     }
 }
 
@@ -33,11 +39,31 @@ impl Roles for Declared {
     fn owner(&self, field: &str) -> &str {
         self.field(field).map_or("", |known| known.owner.as_str())
     }
+
+    fn first_name<'n>(&'n self, field: &'n str) -> &'n str {
+        self.field(field).and_then(|known| known.was.first()).map_or(field, String::as_str)
+    }
 }
 
-/// The parameters in which cases must agree to be implementations of one workload, by name.
-pub fn workload<'p>(parameters: &'p SharedMap, roles: &impl Roles) -> BTreeMap<&'p str, &'p Value> {
-    parameters.iter().filter(|(name, _)| roles.role(name).defines_workload()).collect()
+/// Where there is no declaration, every field belongs to the workload, so that nothing is compared by mistake.
+impl<R: Roles> Roles for Option<&R> {
+    fn role(&self, field: &str) -> Role {
+        self.map_or(Role::Workload, |roles| roles.role(field))
+    }
+
+    fn owner(&self, field: &str) -> &str {
+        self.map_or("", |roles| roles.owner(field))
+    }
+
+    fn first_name<'n>(&'n self, field: &'n str) -> &'n str {
+        self.map_or(field, |roles| roles.first_name(field))
+    }
+}
+
+/// The parameters in which cases must agree to be implementations of one workload, by their first names.
+pub fn workload<'p>(parameters: &'p SharedMap, roles: &'p impl Roles) -> BTreeMap<&'p str, &'p Value> {
+    let own = parameters.iter().filter(|(name, _)| roles.role(name).defines_workload());
+    own.map(|(name, value)| (roles.first_name(name), value)).collect()
 }
 
 /// The parameter with the faults that were injected into a case. A fault is part of what a case is; without it, cases show

@@ -22,6 +22,8 @@ mod threads;
 mod trial;
 mod worlds;
 
+use record::{About, Case};
+
 pub use admission::{Admission, admit, memory_of};
 pub use bounds::Bounds;
 pub use driver::Setup;
@@ -33,8 +35,23 @@ pub use states::look_at_states;
 pub use threads::ThreadWorld;
 pub use trial::trial;
 
+/// The case as the record of an interleaved comparison keeps it for side 0 (A) or 1 (B).
+pub fn of_side(case: &Case, side: usize) -> Case {
+    record::of_side(case, side, &about(case))
+}
+
+/// Whether two plans are of the same cases, though one of them may have earlier names of fields.
+pub fn are_same(cases: &[Case], others: &[Case]) -> bool {
+    let is_same = |(case, other): (&Case, &Case)| case == other || case.is_same(other, &about(case));
+    cases.len() == others.len() && cases.iter().zip(others).all(is_same)
+}
+
+fn about(case: &Case) -> Option<&'static About> {
+    benchmarks::benchmark(&case.benchmark).map(|benchmark| benchmark.about())
+}
+
 /// How a case is sampled, with what its benchmark knows of the time of a sample.
-fn settings_of(case: &record::Case) -> measure::Settings {
+fn settings_of(case: &Case) -> measure::Settings {
     let cost = benchmarks::benchmark(&case.benchmark).map(|benchmark| benchmark.trial_cost(case)).unwrap_or_default();
     measure::Settings { sample_s: cost.sample_s + cost.around_s, ..measure::Settings::from_case(case) }
 }

@@ -38,6 +38,6 @@ fn is_earlier(directory: &Path, plan: &Plan, command_line: &[String]) -> bool {
         record.cases.iter().rfind(|line| line.id == id).is_some_and(is_whole)
     };
     record.file.command_line == command_line
-        && record.file.plan.cases == plan.cases
+        && crate::are_same(&record.file.plan.cases, &plan.cases)
         && !plan.cases.iter().all(|case| is_done(&case.id))
 }

@@ -147,6 +147,9 @@ pub struct Field {
     /// The field whose value gives this one its meaning, as the model its width: where a user replaces that one of a plan, the
     /// plan's value of this one is dropped. Empty: it stands for itself.
     pub of: &'static str,
+    /// Earlier names of the field, the oldest first. Plans and options take them, and records that have them are read. Identities
+    /// of cases are made with the oldest, so that a renamed field changes none.
+    pub was: &'static [&'static str],
 }
 
 impl Field {
@@ -167,6 +170,7 @@ impl Field {
             follows_unless: "",
             group: Group::OTHER,
             of: "",
+            was: &[],
         }
     }
 
@@ -203,6 +207,26 @@ impl Field {
     /// Names another field, whose value gives this one a meaning.
     pub const fn of(self, of: &'static str) -> Self {
         Self { of, ..self }
+    }
+
+    /// Gives the earlier names of a renamed field, the oldest first.
+    pub const fn was(self, was: &'static [&'static str]) -> Self {
+        Self { was, ..self }
+    }
+
+    /// The name of the field and its earlier names, the latest first.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> + use<> {
+        std::iter::once(self.name).chain(self.was.iter().rev().copied())
+    }
+
+    /// Whether the field has this name, or had it.
+    pub fn is_called(&self, name: &str) -> bool {
+        self.names().any(|known| known == name)
+    }
+
+    /// The name with which identities are made: the oldest.
+    pub fn first_name(&self) -> &'static str {
+        self.was.first().unwrap_or(&self.name)
     }
 
     /// Moves the field to another section of help.

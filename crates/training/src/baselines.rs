@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use record::{Case, Plan};
+use record::{About, Case, Plan};
 use serde_json::Value;
 
 fn flag(case: &Case, name: &str) -> Option<bool> {
@@ -15,7 +15,7 @@ fn communicates(case: &Case) -> bool {
 }
 
 /// The case with these values.
-fn with(case: &Case, values: &[(&str, bool)]) -> Case {
+fn with(case: &Case, about: &About, values: &[(&str, bool)]) -> Case {
     let mut other = case.clone();
     for (name, value) in values {
         // Where it has been or, like a field that was never given, behind the one that it belongs to.
@@ -27,22 +27,22 @@ fn with(case: &Case, values: &[(&str, bool)]) -> Case {
             }
         }
     }
-    other.identify();
+    other.identify(about);
     other
 }
 
 /// Adds cases without communication where overlap is on in one case and off in its twin, and brings fewer ranks before
 /// more, no communication before communication, and no overlap before overlap. What stays is in its order.
-pub(super) fn complete(plan: &mut Plan, benchmark: &str) {
+pub(super) fn complete(plan: &mut Plan, about: &About) {
     // PyTorch's ranks have no such switch, so that nothing is compared with it.
-    let ours = |case: &Case| case.benchmark == benchmark && !contract::is_pytorch(case);
+    let ours = |case: &Case| case.benchmark == about.name && !contract::is_pytorch(case);
     let places: Vec<usize> = (0..plan.cases.len()).filter(|place| ours(&plan.cases[*place])).collect();
     let mut cases: Vec<Case> = places.iter().map(|place| plan.cases[*place].clone()).collect();
     let mut known: HashSet<String> = cases.iter().map(|case| case.id.clone()).collect();
     let mut added = Vec::new();
     for case in cases.iter().filter(|case| flag(case, "overlap") == Some(true) && communicates(case)) {
-        if known.contains(&with(case, &[("overlap", false)]).id) {
-            let without = with(case, &[("overlap", false), ("communicate", false)]);
+        if known.contains(&with(case, about, &[("overlap", false)]).id) {
+            let without = with(case, about, &[("overlap", false), ("communicate", false)]);
             if known.insert(without.id.clone()) {
                 added.push(without);
             }
@@ -57,7 +57,7 @@ pub(super) fn complete(plan: &mut Plan, benchmark: &str) {
     }
     cases.extend(added);
     // Into the places of before; those that were added follow the last.
-    let mut sorted = in_order(cases).into_iter();
+    let mut sorted = in_order(cases, about).into_iter();
     for (place, case) in places.iter().zip(&mut sorted) {
         plan.cases[*place] = case;
     }
@@ -66,11 +66,11 @@ pub(super) fn complete(plan: &mut Plan, benchmark: &str) {
 }
 
 /// Twins together, where the first of them stood.
-fn in_order(cases: Vec<Case>) -> Vec<Case> {
+fn in_order(cases: Vec<Case>, about: &About) -> Vec<Case> {
     let mut groups: HashMap<String, usize> = HashMap::new();
     let keyed = |case: Case| {
         let next = groups.len();
-        let group = *groups.entry(with(&case, &[("overlap", true), ("communicate", true)]).id).or_insert(next);
+        let group = *groups.entry(with(&case, about, &[("overlap", true), ("communicate", true)]).id).or_insert(next);
         ((case.ranks(), group, communicates(&case), flag(&case, "overlap") == Some(true)), case)
     };
     let mut keyed: Vec<_> = cases.into_iter().map(keyed).collect();
@@ -81,10 +81,13 @@ fn in_order(cases: Vec<Case>) -> Vec<Case> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::about::TRAINING;
 
     fn case(ranks: u64, overlap: bool) -> Case {
         let text = format!(r#"{{"model": "mlp", "ranks": {ranks}, "overlap": {overlap}, "seed": 1}}"#);
-        Case::new("training", serde_json::from_str(&text).unwrap())
+        let mut case = Case::new("training", serde_json::from_str(&text).unwrap());
+        case.identify(&TRAINING);
+        case
     }
 
     fn completed(cases: Vec<Case>) -> Plan {
@@ -97,7 +100,7 @@ mod tests {
             read_as: None,
             source_text: String::new(),
         };
-        complete(&mut plan, "training");
+        complete(&mut plan, &TRAINING);
         plan
     }
 
@@ -120,7 +123,7 @@ mod tests {
     fn twins_stay_together() {
         let mut other = case(2, true);
         other.parameters.insert("model", "gpt2".into());
-        other.identify();
+        other.identify(&TRAINING);
         let plan = completed(vec![case(2, true), other.clone(), case(2, false)]);
         assert_eq!(plan.cases.iter().position(|case| case.id == other.id), Some(3));
     }
@@ -137,7 +140,7 @@ mod tests {
             let seeded = |seed: u64, overlap: bool| {
                 let mut case = case(2, overlap);
                 case.parameters.insert("seed", seed.into());
-                case.identify();
+                case.identify(&TRAINING);
                 case
             };
             let cases = (0..seeds).flat_map(|seed| [seeded(seed, true), seeded(seed, false)]).collect();

@@ -80,8 +80,8 @@ impl Benchmark for TrainingBenchmark {
     }
 
     fn complete(&self, plan: &mut Plan) {
-        merge::single_ranks(plan, TRAINING.name);
-        baselines::complete(plan, TRAINING.name);
+        merge::single_ranks(plan, &TRAINING);
+        baselines::complete(plan, &TRAINING);
     }
 
     fn memory(&self, case: &Case) -> u64 {
@@ -146,7 +146,7 @@ impl Benchmark for MemoryBenchmark {
     }
 
     fn complete(&self, plan: &mut Plan) {
-        merge::single_ranks(plan, MEMORY.name);
+        merge::single_ranks(plan, &MEMORY);
     }
 
     fn memory(&self, case: &Case) -> u64 {

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use record::{Case, Plan};
+use record::{About, Case, Plan};
 use terms::Named as _;
 use view::number::list;
 use view::study::ranks;
@@ -11,17 +11,17 @@ use super::fields::Fields;
 use super::resolve::strategy;
 
 /// Keeps of the cases of one rank that differ in the strategy alone the first, and notes which ones it stands for.
-pub(super) fn single_ranks(plan: &mut Plan, benchmark: &str) {
+pub(super) fn single_ranks(plan: &mut Plan, about: &About) {
     let mut kept: HashMap<String, String> = HashMap::new();
     let mut merged: Vec<(String, Vec<String>)> = Vec::new();
     plan.cases.retain(|case| {
         // PyTorch wraps the model of one rank, too, and each strategy does it in another way.
-        if case.ranks() != 1 || case.benchmark != benchmark || contract::is_pytorch(case) {
+        if case.ranks() != 1 || case.benchmark != about.name || contract::is_pytorch(case) {
             return true;
         }
         let Ok(fields) = Fields::of(case) else { return true };
         let strategy = strategy(&fields).name().to_owned();
-        let first = kept.entry(without_strategy(case)).or_insert_with(|| strategy.clone());
+        let first = kept.entry(without_strategy(case, about)).or_insert_with(|| strategy.clone());
         if *first == strategy {
             return true;
         }
@@ -42,10 +42,10 @@ pub(super) fn single_ranks(plan: &mut Plan, benchmark: &str) {
 }
 
 /// What a case measures and how, its strategy apart.
-fn without_strategy(case: &Case) -> String {
+fn without_strategy(case: &Case, about: &About) -> String {
     let mut other = case.clone();
     other.parameters.shift_remove("strategy");
-    other.identify();
+    other.identify(about);
     let settings = serde_json::Value::Object(other.settings.to_map());
     format!("{} {settings} {:?}", other.id, other.skip)
 }

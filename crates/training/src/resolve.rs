@@ -5,9 +5,9 @@ use engine::cuda::{Cuda, LOGITS_MULTIPLE};
 use engine::{Host, Program};
 use model::{Fallback, Input, Model};
 use parallel::{Balance, Mesh, Optimizer, Recipe, Schedule, SleepTimes};
-use record::{Case, Caveat};
+use record::{Case, Caveat, WriteFields as _};
 use serde_json::Value;
-use terms::{Dtype, FieldError, Named};
+use terms::{Dtype, FieldError};
 
 use super::asleep;
 use super::data::Origin;
@@ -120,11 +120,11 @@ impl Task {
 /// Puts what was not given among the case's parameters, drops what means nothing in it, and checks what can be checked
 /// without building a program.
 pub(super) fn fill(case: &mut Case) -> Result<Task, FieldError> {
-    let fields = Fields::of(case)?;
+    let given = Fields::of(case)?;
+    let mut fields = given.clone();
     let mesh = mesh(&fields)?;
-    let strategy = strategy(&fields);
-    put(case, "strategy", strategy.name().into());
-    put(case, "mesh", mesh.to_string().into());
+    let strategy = *fields.strategy.insert(strategy(&fields));
+    fields.mesh.get_or_insert_with(|| mesh.to_string());
     let single = fields.precision == Dtype::F32;
     let concerns = |name: &str| concerns(mesh, fields.optimizer, fields.sharded > 0, name);
     let sleeps = Sleeping::of(case)?.compute == Compute::Sleep;
@@ -135,18 +135,12 @@ pub(super) fn fill(case: &mut Case) -> Result<Task, FieldError> {
         case.caveats.push(Caveat::ComputeAsleep);
     }
     if mesh.pipeline > 1 {
-        fill_schedule(case, &fields)?;
+        fill_schedule(&mut fields)?;
     }
-    fill_batch(case, &fields, mesh, strategy)?;
+    fill_batch(&mut fields, mesh, strategy)?;
+    fields.write(&given, case);
     fill_sequence(case, &fields.model);
     Task::from_case(case)
-}
-
-/// A value where none was given.
-fn put(case: &mut Case, name: &str, value: Value) {
-    if !case.parameters.contains_key(name) {
-        case.parameters.insert(name.to_owned(), value);
-    }
 }
 
 /// Which parameters mean something on this mesh.
@@ -200,13 +194,12 @@ fn mesh(fields: &Fields) -> Result<Mesh, FieldError> {
     }
 }
 
-fn fill_schedule(case: &mut Case, fields: &Fields) -> Result<(), FieldError> {
-    put(case, "schedule", Schedule::OneForwardOneBackward.name().into());
-    let interleaved = fields.schedule == Some(Schedule::Interleaved);
+fn fill_schedule(fields: &mut Fields) -> Result<(), FieldError> {
+    let interleaved = *fields.schedule.get_or_insert(Schedule::OneForwardOneBackward) == Schedule::Interleaved;
     if interleaved {
-        put(case, "chunks", 2.into());
+        fields.chunks.get_or_insert(2);
     }
-    let chunks = fields.chunks.unwrap_or(if interleaved { 2 } else { 1 });
+    let chunks = fields.chunks.unwrap_or(1);
     match interleaved {
         true if chunks < 2 => {
             let message = format!("an interleaved pipeline needs several chunks on each stage, not {chunks}");
@@ -220,7 +213,7 @@ fn fill_schedule(case: &mut Case, fields: &Fields) -> Result<(), FieldError> {
 }
 
 /// Batch, global batch and micro-batches, from those that were given.
-fn fill_batch(case: &mut Case, fields: &Fields, mesh: Mesh, strategy: Strategy) -> Result<(), FieldError> {
+fn fill_batch(fields: &mut Fields, mesh: Mesh, strategy: Strategy) -> Result<(), FieldError> {
     let replicas = mesh.data as u64;
     let batch = match (fields.batch, fields.global_batch) {
         (Some(batch), Some(global)) if batch * replicas != global => {
@@ -235,7 +228,7 @@ fn fill_batch(case: &mut Case, fields: &Fields, mesh: Mesh, strategy: Strategy) 
         (None, Some(global)) => global / replicas,
         (None, None) => BATCH,
     };
-    put(case, "batch", batch.into());
+    fields.batch = Some(batch);
     let stages = mesh.pipeline as u64;
     let accumulate = fields.accumulate;
     if strategy == Strategy::Model && fields.parts() > 1 {
@@ -246,7 +239,7 @@ fn fill_batch(case: &mut Case, fields: &Fields, mesh: Mesh, strategy: Strategy) 
     if stages > 1 && strategy != Strategy::Model && fields.micro_batches.is_none() {
         let most = MICRO_BATCHES_A_STAGE * stages;
         let count = (1..=most.min(batch)).rev().find(|count| batch % (count * accumulate) == 0).unwrap_or(1);
-        put(case, "micro_batches", count.into());
+        fields.micro_batches = Some(count);
         parts = count * accumulate;
     }
     if batch % parts == 0 {
@@ -276,18 +269,20 @@ fn multiples(all: u64, by: u64) -> String {
 fn fill_sequence(case: &mut Case, model: &str) {
     let Ok(entry) = model::entry(model) else { return };
     let declared = entry.settings.iter().find(|setting| setting.name == "sequence").map(|setting| setting.fallback);
-    if let Some(Fallback::Value(own)) = declared {
-        put(case, "sequence", SEQUENCE.min(own as u64).into());
+    if let Some(Fallback::Value(own)) = declared
+        && !case.parameters.contains_key("sequence")
+    {
+        case.parameters.insert("sequence", SEQUENCE.min(own as u64).into());
     }
 }
 
 /// What the case says of its model's dimensions.
 pub(super) fn dimensions(case: &Case) -> Vec<(String, f64)> {
-    let value = |name: &str| match case.parameters.get(name)? {
+    let value = |field| match case.value_of(field)? {
         Value::Bool(on) => Some(f64::from(u8::from(*on))),
         other => other.as_f64(),
     };
-    DIMENSIONS.iter().filter_map(|field| Some((field.name.to_owned(), value(field.name)?))).collect()
+    DIMENSIONS.iter().filter_map(|field| Some((field.name.to_owned(), value(field)?))).collect()
 }
 
 /// The case's model. Problems name the case's field, where it has one of that name.

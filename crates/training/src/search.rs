@@ -7,6 +7,7 @@ use contract::{Host, Study};
 use record::{Case, CaseLine, SharedMap};
 use terms::Status;
 
+use super::about::MEMORY;
 use super::fields::{Fields, MemoryHow};
 use super::predict;
 use super::resolve::Task;
@@ -65,7 +66,7 @@ fn with_batch(case: &Case, batch: u64, limit: u64) -> Case {
     let parts = Fields::of(case).map_or(1, |fields| fields.parts());
     other.parameters.insert("batch", (batch * parts).into());
     other.parameters.insert("limit", limit.into());
-    other.identify();
+    other.identify(&MEMORY);
     other
 }
 

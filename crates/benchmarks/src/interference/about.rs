@@ -2,8 +2,7 @@
 
 use contract::fields::{Execution, Sampling, World, problem};
 use contract::runtime::{self, Native};
-use record::{About, Case, Command};
-use serde_json::Value;
+use record::{About, Case, Command, WriteFields as _};
 use terms::{FieldError, Named};
 
 use super::declared::METRICS;
@@ -47,11 +46,10 @@ pub(super) fn check(case: &mut Case) -> Result<(), FieldError> {
         let message = "a simulated backend does not model interference";
         return Err(problem("backend", message, "use another backend, for example `shm`"));
     }
-    let fields = InterferenceFields::of(case)?;
+    let given = InterferenceFields::of(case)?;
     // Ranks of other threads are others.
-    let threads = Value::from(fields.threads.unwrap_or(1));
-    case.parameters.insert("threads", threads.clone());
-    case.world.insert("threads", threads);
+    let fields = InterferenceFields { threads: Some(given.threads.unwrap_or(1)), ..given.clone() };
+    fields.write(&given, case);
     contract::fields::check(case, &InterferenceBenchmark)?;
     runtime::check(case, &[], Native::Host)?;
     check_sizes(&fields)?;
@@ -160,7 +158,7 @@ mod tests {
     #[test]
     fn ranks_of_other_threads_are_others() {
         let case = &cases(&[("threads", "3"), ("activity", "product"), ("beside", "collective")]).unwrap()[1];
-        assert_eq!((case.threads(), case.world.get("threads")), (3, Some(&Value::from(3))));
+        assert_eq!((case.threads(), case.world.get("threads")), (3, Some(&3.into())));
         use contract::Benchmark as _;
         // Two ranks of three threads, and one more each beside them.
         assert_eq!(InterferenceBenchmark.cores_wanted(case), 8);

@@ -29,7 +29,7 @@ fn each(case: &Case) -> Vec<Case> {
             if let Err(refused) = check(&mut pair) {
                 pair.skip = Some(refused.error.on_one_line());
             }
-            pair.identify();
+            pair.identify(&ABOUT);
             cases.push(pair);
         }
     }

@@ -3,6 +3,7 @@
 mod experts;
 mod fields;
 mod hardware;
+mod identities;
 mod injections;
 mod interference;
 mod isolated;

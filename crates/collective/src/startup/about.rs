@@ -2,9 +2,9 @@
 
 use contract::fields::{Execution, Sampling, World, problem};
 use contract::runtime::{self, Native};
-use record::{About, Case, Caveat, Command};
+use record::{About, Case, Caveat, Command, WriteFields as _};
 use serde_json::Value;
-use terms::{FieldError, Named};
+use terms::FieldError;
 
 use super::StartupBenchmark;
 use super::call::{BYTES, OP, used_bytes};
@@ -45,7 +45,8 @@ pub(super) fn check(case: &mut Case) -> Result<(), FieldError> {
         let message = "a simulated backend models operations, not how ranks join";
         return Err(problem("backend", message, "use another backend, for example `shm`"));
     }
-    let fields = StartupFields::of(case)?;
+    let given = StartupFields::of(case)?;
+    let mut fields = given.clone();
     check_fields(&fields)?;
     contract::fields::check(case, &StartupBenchmark)?;
     runtime::check(case, &[], native)?;
@@ -53,7 +54,8 @@ pub(super) fn check(case: &mut Case) -> Result<(), FieldError> {
         // The cases that it stands for are checked one by one.
         return Ok(());
     }
-    settle(case, &fields);
+    settle(&mut fields, case);
+    fields.write(&given, case);
     if fields.start == Start::Cold {
         sample_once(case)?;
     }
@@ -92,14 +94,13 @@ fn check_fields(fields: &StartupFields) -> Result<(), FieldError> {
 }
 
 /// Writes down what the case leaves open. Sizes that do not divide round down, visibly; zero elements are skipped.
-fn settle(case: &mut Case, fields: &StartupFields) {
+fn settle(fields: &mut StartupFields, case: &mut Case) {
     if !fields.stage.is_call() {
         return;
     }
     let (op, bytes) = (fields.op.unwrap_or(OP), fields.bytes.unwrap_or(BYTES));
     let used = used_bytes(op, bytes, fields.ranks);
-    case.parameters.insert("op", Value::from(op.name()));
-    case.parameters.insert("bytes", Value::from(used));
+    (fields.op, fields.bytes) = (Some(op), Some(used));
     // A case that was settled before keeps what was asked for.
     let requested = *case.bytes_requested.get_or_insert(bytes);
     if used != requested && !case.caveats.contains(&Caveat::SizeRounded) {
@@ -112,14 +113,14 @@ fn settle(case: &mut Case, fields: &StartupFields) {
 
 /// Processes are cold once: one sample in each trial, and no warm-up.
 fn sample_once(case: &mut Case) -> Result<(), FieldError> {
-    let sampling = Sampling::of(case)?;
-    for (name, given, fixed) in [("warmup", sampling.warmup, 0), ("iters", sampling.iters, 1)] {
+    let given = Sampling::of(case)?;
+    for (name, given, fixed) in [("warmup", given.warmup, 0), ("iters", given.iters, 1)] {
         if given.is_some_and(|given| given != fixed) {
             let message = format!("`start: cold` has one sample in each trial: `{name}` is {fixed} there");
             return Err(problem(name, message, "more `trials`; or `start: warm`"));
         }
-        case.settings.insert(name, Value::from(fixed));
     }
+    Sampling { warmup: Some(0), iters: Some(1), ..given.clone() }.write(&given, case);
     Ok(())
 }
 

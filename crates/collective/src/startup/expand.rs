@@ -89,5 +89,5 @@ fn settle(case: &mut Case) {
     if let Err(refused) = check(case) {
         case.skip = Some(refused.error.on_one_line());
     }
-    case.identify();
+    case.identify(&ABOUT);
 }

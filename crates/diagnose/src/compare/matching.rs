@@ -28,6 +28,18 @@ pub(super) struct Held<'r> {
     pub(super) line: &'r CaseLine,
 }
 
+impl<'r> Held<'r> {
+    /// The value of the parameter that another case has under this name. One of the two records may have an earlier name for it.
+    fn value_of(self, name: &str, other: Held<'_>) -> Option<&'r Value> {
+        let renamed = || {
+            let [own, its] = [declared(self.record, self.line), declared(other.record, other.line)];
+            let is_same = |(known, _): &(&str, &Value)| own.first_name(known) == its.first_name(name);
+            self.line.parameters.iter().find(is_same).map(|(_, value)| value)
+        };
+        self.line.parameters.get(name).or_else(renamed)
+    }
+}
+
 /// The cases of equal runs, by date: those of the latest, then those that only an earlier one has, such as other operations of an
 /// archive.
 pub(super) fn held<'r>(runs: &[&'r Record]) -> Vec<Held<'r>> {
@@ -85,11 +97,6 @@ pub(super) struct Matching<'r> {
     pub only_new: Vec<Unmatched<'r>>,
 }
 
-/// What a field decides where nobody declared it: the workload, so that nothing is compared by mistake.
-fn role(declared: Option<&Declared>, field: &str) -> Role {
-    declared.map_or(Role::Workload, |declared| declared.role(field))
-}
-
 pub(crate) fn declared<'r>(record: &'r Record, line: &CaseLine) -> Option<&'r Declared> {
     record.file.benchmarks.iter().find(|declared| declared.name == line.benchmark)
 }
@@ -100,6 +107,7 @@ const MOST_CANDIDATES: usize = 20;
 /// A benchmark with values of its fields, as a key.
 type CaseKey = (String, String);
 
+/// `values` have the first names of fields.
 fn key<'p>(line: &CaseLine, values: impl IntoIterator<Item = (&'p str, &'p Value)>) -> CaseKey {
     let sorted: BTreeMap<&str, &Value> = values.into_iter().collect();
     (line.benchmark.clone(), record::to_json(&sorted).unwrap_or_default())
@@ -115,9 +123,9 @@ fn identity_without(line: &CaseLine, own: Option<&Declared>, other: Option<&Decl
     let counts = |(name, value): &(&str, &Value)| {
         let is_new = other.is_some_and(|other| other.field(name).is_none());
         let default = own.and_then(|own| own.field(name)?.default.as_deref());
-        *name != left_out && role(own, name) != Role::Sampling && !(is_new && default == Some(plain(value).as_str()))
+        *name != left_out && own.role(name) != Role::Sampling && !(is_new && default == Some(plain(value).as_str()))
     };
-    key(line, line.parameters.iter().filter(counts))
+    key(line, line.parameters.iter().map(|(name, value)| (own.first_name(name), value)).filter(counts))
 }
 
 fn plain(value: &Value) -> String {
@@ -194,20 +202,21 @@ fn workload_key(line: &CaseLine, record: &Record) -> CaseKey {
 
 fn pair<'r>(base: Held<'r>, new: Held<'r>) -> Pair<'r> {
     let declared = declared(base.record, base.line);
-    let is_named = |change: &Change| role(declared, &change.field) != Role::Sampling;
-    let changes = changes(base.line, new.line).into_iter().filter(is_named).collect();
+    let is_named = |change: &Change| declared.role(&change.field) != Role::Sampling;
+    let changes = changes(base, new).into_iter().filter(is_named).collect();
     Pair { base: base.line, new: new.line, of: [base.record, new.record], changes }
 }
 
-fn changes(base: &CaseLine, new: &CaseLine) -> Vec<Change> {
-    let mut names: Vec<&str> = base.parameters.keys().collect();
-    names.extend(new.parameters.keys().filter(|name| !base.parameters.contains_key(name)));
-    let change = |name: &str| Change {
+/// The parameters in which two cases differ, by their names in the base where it has them.
+fn changes(base: Held<'_>, new: Held<'_>) -> Vec<Change> {
+    let of_base = base.line.parameters.iter().map(|(name, value)| Change {
         field: name.to_owned(),
-        base: base.parameters.get(name).cloned(),
-        new: new.parameters.get(name).cloned(),
-    };
-    names.into_iter().map(change).filter(|change| change.base != change.new).collect()
+        base: Some(value.clone()),
+        new: new.value_of(name, base).cloned(),
+    });
+    let of_new = new.line.parameters.iter().filter(|(name, _)| base.value_of(name, new).is_none());
+    let of_new = of_new.map(|(name, value)| Change { field: name.to_owned(), base: None, new: Some(value.clone()) });
+    of_base.chain(of_new).filter(|change| change.base != change.new).collect()
 }
 
 /// Cases without a partner, each with the reason.
@@ -215,14 +224,14 @@ fn lone<'r>(own: Vec<Held<'r>>, other: &[Held]) -> Vec<Unmatched<'r>> {
     if own.is_empty() {
         return Vec::new();
     }
-    let mut alike: HashMap<CaseKey, Vec<&CaseLine>> = HashMap::new();
-    for Held { record, line } in other {
-        alike.entry(workload_key(line, record)).or_default().push(line);
+    let mut alike: HashMap<CaseKey, Vec<Held<'_>>> = HashMap::new();
+    for held in other {
+        alike.entry(workload_key(held.line, held.record)).or_default().push(*held);
     }
     let why = |held: &Held| {
         let Some(candidates) = alike.get(&workload_key(held.line, held.record)) else { return Lone::NothingAlike };
         let mut fields: Vec<String> = Vec::new();
-        for change in candidates.iter().take(MOST_CANDIDATES).flat_map(|candidate| changes(held.line, candidate)) {
+        for change in candidates.iter().take(MOST_CANDIDATES).flat_map(|candidate| changes(*held, *candidate)) {
             if !fields.contains(&change.field) {
                 fields.push(change.field);
             }

@@ -70,6 +70,14 @@ struct Declared {
     added: BTreeMap<String, String>,
     /// Fields that only say how a case is sampled.
     sampling: BTreeSet<String>,
+    /// The first names of fields that were renamed.
+    first_names: BTreeMap<String, String>,
+}
+
+impl Declared {
+    fn first_name<'n>(&'n self, name: &'n str) -> &'n str {
+        self.first_names.get(name).map_or(name, String::as_str)
+    }
 }
 
 impl DeclaredFields {
@@ -79,11 +87,15 @@ impl DeclaredFields {
         let mut fields = Self::default();
         for (benchmark, declared) in runs.iter().flat_map(|run| &run.declared) {
             *declarations.entry(benchmark).or_default() += 1;
-            for KnownField { name, default, sampling } in declared {
-                let entry = known.entry((benchmark, name)).or_insert((0, default.as_ref()));
+            for KnownField { name, first_name, default, sampling } in declared {
+                let entry = known.entry((benchmark, first_name)).or_insert((0, default.as_ref()));
                 entry.0 += 1;
                 if *sampling {
-                    fields.0.entry(benchmark.clone()).or_default().sampling.insert(name.clone());
+                    fields.0.entry(benchmark.clone()).or_default().sampling.insert(first_name.clone());
+                }
+                if name != first_name {
+                    let renamed = &mut fields.0.entry(benchmark.clone()).or_default().first_names;
+                    renamed.insert(name.clone(), first_name.clone());
                 }
             }
         }
@@ -103,8 +115,10 @@ impl DeclaredFields {
                     && declared.added.get(*name).is_none_or(|default| *default != plain(value))
             })
         };
+        let first_name = |name| declared.map_or(name, |declared| declared.first_name(name));
         // Sorted: versions may declare fields in another order.
-        let parameters: BTreeMap<&str, &Value> = case.parameters.iter().filter(counts).collect();
+        let parameters: BTreeMap<&str, &Value> =
+            case.parameters.iter().map(|(name, value)| (first_name(name), value)).filter(counts).collect();
         let parts: Vec<String> = parameters.iter().map(|(name, value)| format!("{name}={value}")).collect();
         format!("{}\n{}", case.benchmark, parts.join("\n"))
     }

@@ -89,7 +89,10 @@ pub struct Run {
 /// What a run declares of a field.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct KnownField {
+    /// The name that the run has for it.
     pub(super) name: String,
+    /// The first name of it, which all versions have in common.
+    pub(super) first_name: String,
     pub(super) default: Option<String>,
     /// Whether it only says how a case is sampled.
     pub(super) sampling: bool,
@@ -207,6 +210,7 @@ impl Run {
 fn declared(of: &Declared) -> (String, Vec<KnownField>) {
     let field = |field: &record::DeclaredField| KnownField {
         name: field.name.clone(),
+        first_name: of.first_name(&field.name).to_owned(),
         default: field.default.clone(),
         sampling: of.role(&field.name) == Role::Sampling,
     };

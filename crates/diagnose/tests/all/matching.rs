@@ -1,6 +1,7 @@
 //! Which cases are compared with each other.
 
 use diagnose::compare::{Comparison, Lone, Settings, compare};
+use diagnose::history::{Run, histories};
 use record::{CaseLine, Record};
 use serde_json::{Value, json};
 
@@ -68,6 +69,40 @@ fn sampling_and_new_fields_at_their_default_do_not_part_cases() {
     compared(&base[..1], &[json!({"op": "a", "ranks": 2, "backend": "shm", "added": true})], |comparison| {
         assert_eq!((comparison.cases.len(), comparison.only_new.len()), (0, 1));
     });
+}
+
+#[test]
+fn a_renamed_field_does_not_part_cases() {
+    // The later version says which name the field had.
+    let renamed = |parameters: &[Value]| {
+        let mut later = record(parameters);
+        let field = later.file.benchmarks[0].fields.iter_mut().find(|field| field.name == "buffers").unwrap();
+        (field.name, field.was) = ("memory".to_owned(), vec!["buffers".to_owned()]);
+        later
+    };
+    let old = |buffers: &str| json!({"op": "a", "ranks": 2, "backend": "shm", "buffers": buffers});
+    let new = |memory: &str| json!({"op": "a", "ranks": 2, "backend": "shm", "memory": memory});
+    let settings = Settings { threshold: 0.03, history: Vec::new() };
+    let [before, after] = [record(&[old("x"), old("y")]), renamed(&[new("y"), new("x")])];
+    for [base, latest] in [[&before, &after], [&after, &before]] {
+        let comparison = compare(&[base], latest, &settings);
+        assert_eq!((comparison.cases.len(), comparison.only_base.len(), comparison.only_new.len()), (2, 0, 0));
+        let value = |line: &CaseLine| line.parameters.iter().last().unwrap().1.clone();
+        assert!(comparison.cases.iter().all(|case| value(case.base) == value(case.new) && case.changes.is_empty()));
+    }
+    // One series of each case, though the runs have other names.
+    let mut latest = after.clone();
+    latest.file.started = "2026-11-30T10:00:00Z".to_owned();
+    let runs = [&before, &latest].map(|record| Run::of(&record.file.started, record, false).unwrap());
+    let found = histories(runs.to_vec()).remove(0);
+    assert_eq!(found.series.iter().map(|series| series.points.len()).collect::<Vec<_>>(), [2, 2]);
+    // Of two implementations, the value that differs.
+    let [before, after] = [record(&[old("x")]), renamed(&[new("y")])];
+    let comparison = compare(&[&before], &after, &settings);
+    let [only] = comparison.cases.as_slice() else { panic!("{comparison:?}") };
+    let [change] = only.changes.as_slice() else { panic!("{only:?}") };
+    let values = [&change.base, &change.new].map(|value| value.as_ref().and_then(Value::as_str));
+    assert_eq!((change.field.as_str(), values), ("buffers", [Some("x"), Some("y")]));
 }
 
 #[test]

@@ -3,8 +3,7 @@
 use contract::fields::{Execution, Sampling, World, problem};
 use contract::runtime::{self, Native};
 use record::show::{Column, Format, Show, Table};
-use record::{About, Better, Case, Command, Shape};
-use serde_json::Value;
+use record::{About, Better, Case, Command, Shape, WriteFields as _};
 use terms::FieldError;
 
 use super::KernelBenchmark;
@@ -57,11 +56,10 @@ fn check(case: &mut Case) -> Result<(), FieldError> {
         let message = "a simulated backend does not model computation";
         return Err(problem("backend", message, "use another backend, for example `shm`"));
     }
-    let fields = KernelFields::of(case)?;
+    let given = KernelFields::of(case)?;
     // Ranks of other threads are others.
-    let threads = Value::from(fields.threads.unwrap_or(1));
-    case.parameters.insert("threads", threads.clone());
-    case.world.insert("threads", threads);
+    let fields = KernelFields { threads: Some(given.threads.unwrap_or(1)), ..given.clone() };
+    fields.write(&given, case);
     contract::fields::check(case, &KernelBenchmark)?;
     runtime::check(case, &[], Native::Host)?;
     fields.sample()?;

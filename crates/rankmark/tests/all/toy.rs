@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::place::{Ended, Live, Place};
+use crate::place::{Ended, Live, Place, json_lines};
 
 /// The program with the benchmark in it; cargo builds examples with the tests.
 fn program() -> PathBuf {
@@ -77,6 +77,62 @@ fn flags_plans_and_json_are_the_same_cases() {
     assert_eq!(ids(&printed), ids(&place.cases("r")));
     // A declared metric has gates.
     run(&place, "toy up --numbers 1000 --expect numbers_per_s>=1e18 --iters 6 --output-dir g").exits(1);
+}
+
+/// What a version wrote that called the field `count`.
+fn with_earlier_name(value: &mut Value) {
+    match value {
+        Value::String(text) if text == "numbers" => *text = "count".to_owned(),
+        Value::Array(items) => items.iter_mut().for_each(with_earlier_name),
+        Value::Object(members) => {
+            *members = std::mem::take(members)
+                .into_iter()
+                // Versions without checksums and without earlier names.
+                .filter(|(name, _)| !["crc32", "was"].contains(&name.as_str()))
+                .map(|(name, value)| (if name == "numbers" { "count".to_owned() } else { name }, value))
+                .collect();
+            members.iter_mut().for_each(|(_, value)| with_earlier_name(value));
+        }
+        _ => {}
+    }
+}
+
+#[test]
+fn a_record_with_an_earlier_name_of_a_field_goes_on_and_is_compared() {
+    let place = Place::new();
+    let plan = |name: &str| {
+        format!(
+            "experiment: toy\ncases: [{{benchmark: toy, way: [up, {{down: {{step: 2}}}}], {name}: 1000, trials: 6}}]\n"
+        )
+    };
+    place.write("old.yaml", plan("count")).write("new.yaml", plan("numbers"));
+    run(&place, "run new.yaml --quiet --output-dir new").exits(0);
+    run(&place, "run old.yaml --quiet --output-dir old").exits(0);
+    let typed = run(&place, "toy up --count 1000 --dry-run --json").exits(0).out;
+    assert!(typed.contains("\"numbers\":1000"), "{typed}");
+    assert!(!run(&place, "toy --help").exits(0).out.contains("count <"), "help has one name");
+
+    let mut file = place.run_file("old");
+    with_earlier_name(&mut file);
+    assert!(file["benchmarks"][0]["fields"].to_string().contains("\"count\""), "{file}");
+    let mut lines = place.cases("old");
+    lines.iter_mut().for_each(with_earlier_name);
+    assert_eq!(lines[0]["parameters"]["count"], 1000);
+    // Its second case is lost.
+    place.write("old/run.json", serde_json::to_string_pretty(&file).unwrap() + "\n");
+    place.write("old/cases.jsonl", format!("{}\n", lines[0]));
+    run(&place, "run new.yaml --resume old --quiet").exits(0);
+    let after = place.cases("old");
+    let ids =
+        |cases: &[Value]| cases.iter().map(|line| line["id"].to_string()).collect::<std::collections::BTreeSet<_>>();
+    assert_eq!((after.len(), ids(&after)), (2, ids(&place.cases("new"))));
+    assert!(after.iter().all(|line| line["parameters"]["count"] == 1000 && line["wrong"] == 0), "{after:?}");
+
+    // The record says the earlier name, so a program without the benchmark knows it, too.
+    let compared = place.run("compare old new --json").exits(0);
+    let kinds: Vec<Value> = json_lines(&compared.out).iter().map(|line| line["kind"].clone()).collect();
+    assert_eq!(kinds.iter().filter(|kind| **kind == "case").count(), 2, "{}", compared.out);
+    assert!(!compared.out.contains("\"count\""), "no case differs in the name: {}", compared.out);
 }
 
 /// All that a program needs to show a benchmark is in its record.

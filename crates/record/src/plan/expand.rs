@@ -158,7 +158,7 @@ fn check(about: &About, case: &mut Case) -> Result<(), terms::FieldError> {
             None => drop(case.world.shift_remove(&name)),
         }
     }
-    case.identify();
+    case.identify(about);
     Ok(())
 }
 

@@ -36,7 +36,8 @@ pub(crate) fn read(
             errors.add(at, Error::new(format!("`{}` is given {} bytes of text", shown(&name), text.len())));
             continue;
         }
-        let Some(field) = benchmarks.iter().find_map(|about| about.field(&name)) else {
+        let named = |name: &str| benchmarks.iter().find_map(|about| about.field(name));
+        let Some(field) = named(&name) else {
             found.unknown.push((key, name));
             continue;
         };
@@ -46,7 +47,10 @@ pub(crate) fn read(
             Kind::Choice(_) => joined(super::choice::split(text).iter().map(|part| scalar(part.trim(), at)), at),
             _ => split(text, at),
         };
-        match found.fields.iter_mut().find(|(key, _)| key.text == name) {
+        // Under another of its names, too.
+        let is_same =
+            |key: &PlanKey| key.text == name || named(&key.text).is_some_and(|known| known.name == field.name);
+        match found.fields.iter_mut().find(|(key, _)| is_same(key)) {
             None => {
                 let tree = if repeats { PlanNode { at, tree: Tree::List(vec![node]) } } else { node };
                 found.fields.push((PlanKey { at: key, text: name }, tree));

@@ -85,7 +85,7 @@ pub(super) fn not_a_quantity(field: &Field, error: &terms::ParseQuantityError) -
 }
 
 /// A finite number; whole ones as integers, so that a value has one spelling in the record and one identity.
-fn number(value: f64) -> Option<Value> {
+pub(crate) fn number(value: f64) -> Option<Value> {
     // Up to here every whole f64 is an exact integer.
     const EXACT: f64 = 9_007_199_254_740_992.0;
     match value {

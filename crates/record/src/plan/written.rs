@@ -41,7 +41,7 @@ fn join<'a>(
     match &node.tree {
         Tree::Map(entries)
             if !matches!(field, Some(Field { kind: Kind::Bytes, .. }))
-                && about.all_fields().any(|field| field.name.starts_with(&prefix)) =>
+                && about.all_fields().any(|field| field.names().any(|name| name.starts_with(&prefix))) =>
         {
             for (key, node) in entries {
                 join(about, &format!("{prefix}{}", normalize(&key.text)), key.at, node, unknown, found);

@@ -13,6 +13,7 @@ mod line;
 mod links;
 mod plan_errors;
 mod regressions;
+mod renamed;
 mod schema;
 mod secrets;
 #[path = "../../../../tests/skip.rs"]

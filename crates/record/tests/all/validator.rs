@@ -15,7 +15,7 @@ fn check(root: &Value, schema: &Value, value: &Value, at: &str, found: &mut Vec<
     }
     for (keyword, rule) in schema.as_object().expect("a schema is an object") {
         let fine = match keyword.as_str() {
-            "$schema" | "title" | "description" | "default" | "$defs" | "format" => true,
+            "$schema" | "title" | "description" | "default" | "$defs" | "format" | "deprecated" => true,
             "$ref" => {
                 let target =
                     root.pointer(rule.as_str().unwrap().strip_prefix('#').unwrap()).expect("the target exists");

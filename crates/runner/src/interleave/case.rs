@@ -8,6 +8,7 @@ use terms::Status;
 
 use super::{Compared, Matched};
 use crate::lines::unmeasured;
+use crate::of_side;
 
 /// A slice takes this part of the case's time, and at most so long: more pairs tell more than longer slices.
 const SLICE_SHARE: f64 = 1.0 / 240.0;
@@ -49,7 +50,7 @@ impl PairCase {
         let asked = sides.iter().filter_map(|case| case.trials()).min();
         let asked = asked.map_or(MOST_PAIRS, |pairs| (pairs as usize).clamp(FEWEST_PAIRS, MOST_PAIRS));
         Self {
-            kept: [record::of_side(&sides[0], 0), record::of_side(&sides[1], 1)],
+            kept: [of_side(&sides[0], 0), of_side(&sides[1], 1)],
             runs: [run(0), run(1)],
             lines: [None, None],
             logs: Vec::new(),

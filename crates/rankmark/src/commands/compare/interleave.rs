@@ -7,8 +7,8 @@ use std::path::Path;
 
 use diagnose::Verdict;
 use launch::external::External;
-use record::{Interleaved, Plan, of_side};
-use runner::{PairSetup, SideSettings, Sides, interleave};
+use record::{Interleaved, Plan};
+use runner::{PairSetup, SideSettings, Sides, interleave, of_side};
 
 use super::options::{Interleave, Outputs};
 use super::side::write_cases;

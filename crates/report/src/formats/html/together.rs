@@ -190,6 +190,7 @@ fn field() -> DeclaredField {
         loads: false,
         label: "{}".to_owned(),
         follows_unless: String::new(),
+        was: Vec::new(),
     }
 }
 

@@ -70,7 +70,7 @@ mod tests {
 
     fn compared(ratio: Option<[f64; 2]>, status: Status) -> (Matched, Compared) {
         let case = record::plan::from_defaults(benchmarks::abouts()[0]).unwrap().cases.remove(0);
-        let line = |side| CaseLine { status, ..CaseLine::unmeasured(&record::of_side(&case, side), status, "") };
+        let line = |side| CaseLine { status, ..CaseLine::unmeasured(&runner::of_side(&case, side), status, "") };
         let lines = [line(0), line(1)];
         let ratio = ratio.map(|ends| stats::PairedRatio { mid: (ends[0] * ends[1]).sqrt(), ends, smallest: 0.01 });
         let compared =
