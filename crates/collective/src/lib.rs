@@ -148,7 +148,7 @@ impl Benchmark for CollectiveBenchmark {
     }
 
     fn study(&self, cases: &[&Case], _host: &Host) -> Option<Box<dyn Study>> {
-        Some(Box::new(refine::Curves::for_cases(cases)?))
+        Some(Box::new(refine::Curves::for_cases(cases, &about::ABOUT)?))
     }
 
     fn complete(&self, plan: &mut Plan) {

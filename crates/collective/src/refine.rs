@@ -2,10 +2,9 @@
 //! does not meet them. Caches make cliffs that no fixed list of sizes would hit.
 
 use contract::Study;
-use record::{Case, CaseLine, SharedMap};
+use record::{About, Case, CaseLine, SharedMap};
 use terms::Status;
 
-use super::about::ABOUT;
 use super::fields::Fields;
 
 /// A line between two sizes is met where it is off by less than this.
@@ -24,6 +23,7 @@ struct Curve {
     /// Sizes at most.
     most: usize,
     grain: u64,
+    about: &'static About,
 }
 
 /// All curves of a plan that choose sizes.
@@ -32,15 +32,15 @@ pub(super) struct Curves(Vec<Curve>);
 impl Curves {
     /// A curve for each group of cases that differ in nothing but the size, and ask for it. Groups that run alone are compared with
     /// those at once: they have the same sizes already.
-    pub(super) fn for_cases(cases: &[&Case]) -> Option<Self> {
+    pub(super) fn for_cases(cases: &[&Case], about: &'static About) -> Option<Self> {
         let mut curves: Vec<Curve> = Vec::new();
         for case in cases {
             let Ok(fields) = Fields::of(*case) else { continue };
             let Some(most) = fields.refine.filter(|_| fields.alone.is_none() && case.skip.is_none()) else { continue };
-            let id = without_size(&case.benchmark, &case.parameters);
+            let id = without_size(&case.benchmark, &case.parameters, about);
             if !curves.iter().any(|curve| curve.id == id) {
                 let grain = GRAIN * u64::from(fields.ranks_of_a_call());
-                curves.push(Curve { pattern: (*case).clone(), id, most: most as usize, grain });
+                curves.push(Curve { pattern: (*case).clone(), id, most: most as usize, grain, about });
             }
         }
         (!curves.is_empty()).then_some(Self(curves))
@@ -48,17 +48,18 @@ impl Curves {
 }
 
 /// The identity of a case whatever its size.
-fn without_size(benchmark: &str, parameters: &SharedMap) -> String {
+fn without_size(benchmark: &str, parameters: &SharedMap, about: &About) -> String {
     let mut case = Case::new(benchmark, parameters.clone());
     case.parameters.shift_remove("bytes");
-    case.identify(&ABOUT);
+    case.identify(about);
     case.id
 }
 
 impl Curve {
     fn next(&self, done: &[CaseLine]) -> Option<Case> {
         let own = |line: &&CaseLine| {
-            line.benchmark == self.pattern.benchmark && without_size(&line.benchmark, &line.parameters) == self.id
+            line.benchmark == self.pattern.benchmark
+                && without_size(&line.benchmark, &line.parameters, self.about) == self.id
         };
         let point = |line: &CaseLine| Some((line.bytes?, line.time_s.as_ref()?.median));
         let lines: Vec<&CaseLine> = done.iter().filter(own).collect();
@@ -72,7 +73,7 @@ impl Curve {
         let mut case = self.pattern.clone();
         case.parameters.insert("bytes", bytes.into());
         (case.bytes_requested, case.skip) = (None, None);
-        case.identify(&ABOUT);
+        case.identify(self.about);
         Some(case)
     }
 }

@@ -33,6 +33,7 @@ pub mod pack;
 pub mod plan;
 mod profile;
 pub mod reproducible;
+mod roles;
 mod roofline;
 mod run_end;
 mod run_file;
@@ -77,6 +78,7 @@ pub use metrics::Key;
 pub use origin::{DatedBy, Imported, Part};
 pub use plan::{Plan, PlanError, PlanErrors};
 pub use profile::{CEILING, Ceiling, CeilingKind, Profile};
+pub use roles::Roles;
 pub use roofline::{COMMUNICATION, Roof};
 pub use run_end::{CaseCounts, Interruption, RunEnd};
 pub use run_file::{
@@ -93,4 +95,4 @@ pub use store::{
     line_text, read_results, read_run, read_samples, read_samples_of,
 };
 pub use typed::{DefaultValue, Defaults, Values, WriteFields, typed};
-pub use workload::{INJECTED, Roles, differences, workload};
+pub use workload::{INJECTED, differences, workload};
