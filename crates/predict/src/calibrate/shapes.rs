@@ -142,10 +142,12 @@ fn thinned(mut shapes: Vec<OperationShape>, most: usize) -> Vec<OperationShape> 
     taken
 }
 
-/// How far sizes are apart, in powers of two: of the size that differs most. A flag that differs is as far as a factor of two.
+/// How far sizes are apart, in powers of two: of the size that differs most, or of the bytes, for caches hold some and not others. A flag
+/// that differs is as far as a factor of two.
 fn distance(one: &OperationShape, other: &OperationShape) -> f64 {
-    let log = |size: u64| (1.0 + size as f64).log2();
-    one.dims.iter().zip(&other.dims).map(|(a, b)| (log(*a) - log(*b)).abs()).fold(0.0, f64::max)
+    let apart = |a: u64, b: u64| ((1.0 + a as f64).log2() - (1.0 + b as f64).log2()).abs();
+    let of_sizes = one.dims.iter().zip(&other.dims).map(|(a, b)| apart(*a, *b));
+    of_sizes.fold(apart(one.bytes, other.bytes), f64::max)
 }
 
 #[cfg(test)]
@@ -172,14 +174,24 @@ mod tests {
     }
 
     #[test]
+    fn products_of_few_rows_with_large_weights_are_measured() {
+        let found = shapes(Dtype::F32, QUICK).unwrap();
+        for kernel in ["product_nn", "product_nt", "product_tn"] {
+            let is_there =
+                |shape: &OperationShape| shape.dims.iter().take(3).any(|size| *size <= 4) && shape.bytes >= 16 << 20;
+            assert!(found[kernel].iter().any(is_there), "{kernel}: {:?}", found[kernel]);
+        }
+    }
+
+    #[test]
     fn no_size_is_far_from_all_that_are_measured() {
-        // A factor of 23 in the size that differs most.
+        // A factor of 24 in the size that differs most, or in bytes.
         let (all, few) =
             (KernelBounds { products: 10_000, others: 10_000, ..QUICK }, shapes(Dtype::F32, QUICK).unwrap());
         for (kernel, shapes) in shapes(Dtype::F32, all).unwrap() {
             for shape in shapes {
                 let nearest = few[kernel].iter().map(|other| distance(&shape, other)).fold(f64::INFINITY, f64::min);
-                assert!(nearest < 4.5, "{kernel} {:?} is {nearest} from the nearest", shape.dims);
+                assert!(nearest < 4.6, "{kernel} {:?} is {nearest} from the nearest", shape.dims);
             }
         }
     }
