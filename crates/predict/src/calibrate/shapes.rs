@@ -142,12 +142,12 @@ fn thinned(mut shapes: Vec<OperationShape>, most: usize) -> Vec<OperationShape> 
     taken
 }
 
-/// How far sizes are apart, in powers of two: of the size that differs most, or of the bytes, for caches hold some and not others. A flag
-/// that differs is as far as a factor of two.
+/// How far sizes are apart, in powers of two: of the size that differs most, or of the bytes of what multiplies, for caches hold some and
+/// not others. A flag that differs is as far as a factor of two.
 fn distance(one: &OperationShape, other: &OperationShape) -> f64 {
     let apart = |a: u64, b: u64| ((1.0 + a as f64).log2() - (1.0 + b as f64).log2()).abs();
     let of_sizes = one.dims.iter().zip(&other.dims).map(|(a, b)| apart(*a, *b));
-    of_sizes.fold(apart(one.bytes, other.bytes), f64::max)
+    of_sizes.fold(if one.flops > 0.0 { apart(one.bytes, other.bytes) } else { 0.0 }, f64::max)
 }
 
 #[cfg(test)]
@@ -185,13 +185,13 @@ mod tests {
 
     #[test]
     fn no_size_is_far_from_all_that_are_measured() {
-        // A factor of 24 in the size that differs most, or in bytes.
+        // A factor of 23 in the size that differs most.
         let (all, few) =
             (KernelBounds { products: 10_000, others: 10_000, ..QUICK }, shapes(Dtype::F32, QUICK).unwrap());
         for (kernel, shapes) in shapes(Dtype::F32, all).unwrap() {
             for shape in shapes {
                 let nearest = few[kernel].iter().map(|other| distance(&shape, other)).fold(f64::INFINITY, f64::min);
-                assert!(nearest < 4.6, "{kernel} {:?} is {nearest} from the nearest", shape.dims);
+                assert!(nearest < 4.5, "{kernel} {:?} is {nearest} from the nearest", shape.dims);
             }
         }
     }
