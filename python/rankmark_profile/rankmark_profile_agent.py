@@ -20,7 +20,7 @@ Reads:
 Writes, each file whole or not at all:
     trace-rank<R>.json.gz          the PyTorch profiler's trace, or a copy of the script's own first export
     flight-rank<R>.pickle          the Flight Recorder at the end of the window
-    again-<R>.json                 the same of a rank that a launcher started again and that failed before its first step
+    again-<R>.json                 the same of a rank that was started again and failed before its first step
     steps-<R>.json                 step times in seconds and notes: at the end of the window, 20 steps later, at exit
     spill-<R>.jsonl                each step, when it ends: see rankmark_profile_spill.py
     hang-rank<R>.json              the Flight Recorder and the Python stack of a rank that ended no step for long

@@ -6,7 +6,7 @@ use measure::Failure;
 use terms::{FieldError, Variant};
 
 use crate::exchange::TokenExchange;
-use crate::implementation::{Implementation, Runs, CallStep, settle_experts, ways_of_experts};
+use crate::implementation::{CallStep, Implementation, Runs, settle_experts, ways_of_experts};
 use crate::site::{GivenBuffers, Left, Site};
 use crate::task::Options;
 use crate::words::Primitive;

@@ -6,7 +6,7 @@ use measure::Failure;
 use terms::{Collective, Variant};
 
 use crate::exchange::TokenExchange;
-use crate::implementation::{Implementation, ORDER, Runs, CallStep, orders, settle_order};
+use crate::implementation::{CallStep, Implementation, ORDER, Runs, orders, settle_order};
 use crate::site::{GivenBuffers, Left, Site};
 use crate::task::{Options, Scheme};
 

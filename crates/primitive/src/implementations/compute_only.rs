@@ -6,8 +6,8 @@ use measure::Failure;
 use terms::{FieldError, Named, Variant};
 
 use crate::exchange::TokenExchange;
-use crate::gathering::{self, Panels, PanelPiece};
-use crate::implementation::{Implementation, Runs, SIZE, CallStep};
+use crate::gathering::{self, PanelPiece, Panels};
+use crate::implementation::{CallStep, Implementation, Runs, SIZE};
 use crate::product::Operands;
 use crate::site::{GivenBuffers, Left, Site};
 use crate::task::{Options, Scheme, Task, word};

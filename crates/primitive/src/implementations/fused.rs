@@ -8,8 +8,8 @@ use device::Slice;
 use measure::Failure;
 use terms::{FieldError, Variant};
 
-use crate::gathering::{self, Panels, PanelPiece};
-use crate::implementation::{Implementation, OFFSET, Runs, CallStep};
+use crate::gathering::{self, PanelPiece, Panels};
+use crate::implementation::{CallStep, Implementation, OFFSET, Runs};
 use crate::product::Operands;
 use crate::site::Site;
 use crate::sum;

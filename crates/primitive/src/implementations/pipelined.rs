@@ -8,7 +8,7 @@ use contract::fields::problem;
 use measure::Failure;
 use terms::{FieldError, Named, Variant};
 
-use crate::implementation::{ALGORITHM, CHUNKS, Implementation, OFFSET, ORDER, Runs, CallStep, order, settle_order};
+use crate::implementation::{ALGORITHM, CHUNKS, CallStep, Implementation, OFFSET, ORDER, Runs, order, settle_order};
 use crate::site::Site;
 use crate::task::{Options, Scheme, scheme, whole, word};
 use crate::words::{Algorithm, Order, Primitive};

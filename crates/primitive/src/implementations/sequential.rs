@@ -7,8 +7,8 @@ use terms::Variant;
 
 use super::communication_only;
 use crate::exchange::TokenExchange;
-use crate::gathering::{self, Panels, PanelPiece};
-use crate::implementation::{Implementation, ORDER, Runs, CallStep, orders, settle_order};
+use crate::gathering::{self, PanelPiece, Panels};
+use crate::implementation::{CallStep, Implementation, ORDER, Runs, orders, settle_order};
 use crate::product::Operands;
 use crate::site::{Left, Site};
 use crate::task::{Options, Scheme};

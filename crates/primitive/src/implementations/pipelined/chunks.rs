@@ -6,7 +6,7 @@ use measure::Failure;
 use terms::Collective;
 
 use crate::exchange::TokenExchange;
-use crate::gathering::{self, Panels, PanelPiece};
+use crate::gathering::{self, PanelPiece, Panels};
 use crate::implementation::CallStep;
 use crate::machine::Moving;
 use crate::product::Operands;

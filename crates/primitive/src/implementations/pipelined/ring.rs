@@ -4,7 +4,7 @@ use comm::{Call, Communicator};
 use measure::Failure;
 use terms::Collective;
 
-use crate::gathering::{self, Panels, PanelPiece};
+use crate::gathering::{self, PanelPiece, Panels};
 use crate::implementation::CallStep;
 use crate::machine::Moving;
 use crate::product::Operands;
