@@ -49,6 +49,7 @@ pub(crate) const AT_MOST: f64 = 1.25;
 /// What the stage needs that needs the most, by its plan where this program trains.
 pub fn memory(step: &Step) -> MemoryNeed {
     match step.workload.software {
+        // What can be simulated but not run has no plan; the trainer says why when it is asked to run it.
         Software::Rankmark => planned(step).unwrap_or_else(|_| estimated(step)),
         Software::Megatron => estimated(step),
     }
