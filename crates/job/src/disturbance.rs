@@ -5,7 +5,6 @@ use std::time::{Duration, Instant, SystemTime};
 
 use diagnose::profile::Disturbance;
 use measure::{Canary, SystemCounters};
-#[cfg(test)]
 use record::Caveat;
 
 /// Where it is noted, next to the traces.
@@ -105,6 +104,13 @@ pub(crate) fn noted(traces: &Path) -> Option<Disturbance> {
     record::from_json(&text).ok()
 }
 
+/// What others took while Rankmark measured a case, which has these caveats; None if nothing. A case may have several hosts.
+pub(crate) fn of_case(caveats: &[Caveat]) -> Option<Disturbance> {
+    const BY_OTHERS: [Caveat; 4] = [Caveat::OtherPrograms, Caveat::StolenTime, Caveat::Throttled, Caveat::QuotaReached];
+    let caveats: Vec<Caveat> = BY_OTHERS.into_iter().filter(|caveat| caveats.contains(caveat)).collect();
+    (!caveats.is_empty()).then(|| Disturbance { caveats, ..Disturbance::default() })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -147,6 +153,16 @@ mod tests {
             report::disturbed(&found).unwrap().contains("the hypervisor gave 10% of their time to others"),
             "{found:?}"
         );
+    }
+
+    #[test]
+    fn what_disturbed_a_case_disturbs_its_explanation() {
+        assert_eq!(of_case(&[Caveat::Oversubscribed]), None);
+        let found = of_case(&[Caveat::Oversubscribed, Caveat::StolenTime, Caveat::OtherPrograms]).unwrap();
+        assert_eq!(found.caveats, [Caveat::OtherPrograms, Caveat::StolenTime]);
+        let said = report::disturbed(&found).unwrap();
+        let words = "While the job ran, other programs used cores and the hypervisor gave time to others: ";
+        assert!(said.starts_with(words), "{said}");
     }
 
     #[test]

@@ -42,7 +42,13 @@ pub fn of_record(directory: &Path, cases: &[CaseLine], wanted: &Wanted) -> Resul
         if !traces.timeline.as_ref().is_some_and(has_steps) {
             continue;
         }
-        all.push(explained(&line.id, title(line), traces, (pipeline(line), None), wanted)?);
+        all.push(explained(
+            &line.id,
+            title(line),
+            traces,
+            (pipeline(line), disturbance::of_case(&line.caveats)),
+            wanted,
+        )?);
     }
     if !all.is_empty() {
         with_waterfall(&mut all, cases);

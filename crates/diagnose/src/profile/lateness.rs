@@ -37,11 +37,19 @@ const FEWEST_EVENTS: usize = 3;
 /// one waits for data, the other computes faster, and then it is the other way round. That gave back 35 of 62 ms.
 const LEAST_KEPT: f64 = 0.25;
 
-/// What each rank took in each step: `works[rank][step]`, and `parts[part][rank][step]` of its work.
+/// What each rank took in each step: `works[rank][step]`, and parts of its work.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Times {
     pub(super) works: Vec<Vec<f64>>,
-    pub(super) parts: Vec<Vec<Vec<f64>>>,
+    pub(super) parts: Vec<TimesOfPart>,
+}
+
+/// What each rank took for one part of its work: `times[rank][step]`.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct TimesOfPart {
+    pub(super) times: Vec<Vec<f64>>,
+    /// The minimum loss in this part, in seconds a step: that of waiting is smaller than that of computing on a busy machine.
+    pub(super) minimum_s: f64,
 }
 
 impl Times {
@@ -50,7 +58,8 @@ impl Times {
         let of = |ranks: &Vec<Vec<f64>>| {
             ranks.iter().map(|rank| steps.iter().map(|step| rank[*step]).collect()).collect::<Vec<Vec<f64>>>()
         };
-        Self { works: of(&self.works), parts: self.parts.iter().map(of).collect() }
+        let of_part = |part: &TimesOfPart| TimesOfPart { times: of(&part.times), ..*part };
+        Self { works: of(&self.works), parts: self.parts.iter().map(of_part).collect() }
     }
 }
 
@@ -117,7 +126,7 @@ pub(super) struct Unseen {
     pub(super) at_most_s: f64,
 }
 
-/// What is asked: the minimum loss in seconds a step, and the level of the whole family of ranks.
+/// What is asked: the minimum loss of the whole work in seconds a step, and the level of the whole family of ranks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Question {
     pub(super) minimum_s: f64,
@@ -211,14 +220,14 @@ pub(super) fn judge(times: &Times, question: Question) -> JudgedWork {
 /// Ranks whose work is late in one part, where the whole varies too much to show it. `lateness`: of the whole.
 fn late_in_parts(times: &Times, lateness: &[Vec<f64>], known: &[usize], question: Question) -> Vec<LateRank> {
     let level = 2.0 * 0.5 * question.level / (times.parts.len() * lateness.len()).max(1) as f64;
-    let parts: Vec<Vec<Vec<f64>>> = times.parts.iter().map(|part| against_most(part)).collect();
+    let parts: Vec<Vec<Vec<f64>>> = times.parts.iter().map(|part| against_most(&part.times)).collect();
     let of_rank = |rank: usize| {
         let lost_s = stats::median(&lateness[rank]);
         let late_in = |(part, late): (usize, &Vec<Vec<f64>>)| {
-            let late = &late[rank];
+            let (late, minimum_s) = (&late[rank], times.parts[part].minimum_s);
             let excess_s = stats::median(late);
-            let is_kept = lost_s > question.minimum_s && lost_s >= LEAST_KEPT * excess_s;
-            let is_late = is_kept && any_bounds(late, level).is_some_and(|[low, _]| low > question.minimum_s);
+            let is_kept = lost_s > minimum_s && lost_s >= LEAST_KEPT * excess_s;
+            let is_late = is_kept && any_bounds(late, level).is_some_and(|[low, _]| low > minimum_s);
             is_late.then(|| Some(LateIn { part, excess_s, ci95: any_bounds(late, 0.05)? })).flatten()
         };
         let most = parts.iter().enumerate().filter_map(late_in).max_by(|a, b| a.excess_s.total_cmp(&b.excess_s));

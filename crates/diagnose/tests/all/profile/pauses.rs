@@ -81,6 +81,20 @@ fn findings_of_a_disturbed_machine_are_less_certain() {
     assert_eq!((calm.disturbance, analysis.disturbance), (None, neighbour()));
 }
 
+/// Other programs use caches and memory: a rank on the core next to them computes more slowly, and is not to blame. Its data come no
+/// later for that.
+#[test]
+fn a_rank_that_computes_a_little_more_slowly_beside_other_programs_is_not_named() {
+    let named = |phase, share, disturbance| {
+        let scenario = planted(vec![delay(1, phase, share)]);
+        analyse(&scenario.timeline(1), &Settings { disturbance, ..Settings::default() }).stragglers.len()
+    };
+    assert_eq!(named(Phase::Backward, 0.06, None), 1);
+    assert_eq!(named(Phase::Backward, 0.06, neighbour()), 0);
+    assert_eq!(named(Phase::Backward, 0.14, neighbour()), 1);
+    assert_eq!(named(Phase::Input, 0.06, neighbour()), 1);
+}
+
 #[test]
 fn an_evaluation_on_all_ranks_is_a_pause_of_all() {
     let all = (0..4).map(|rank| checkpoint(Target::Rank(rank))).collect();
