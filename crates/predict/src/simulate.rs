@@ -285,3 +285,21 @@ fn meet(stages: &mut [Stage<'_>], seconds: f64) {
 pub(crate) fn replicas(step: &Step) -> ExchangeGroup {
     data_group(&step.workload)
 }
+
+#[cfg(test)]
+impl Times {
+    /// Seconds in which a stage's ranks send or receive in a step without sharding, of two stages at most.
+    pub(crate) fn on_the_link(&self, step: &Step, stage: usize) -> f64 {
+        let recipe = &step.workload.recipe;
+        let micros = recipe.micro_batches[0] as f64;
+        let tensor = |block: usize| {
+            let BlockTimes { forward, backward, .. } = &self.blocks[step.pieces.places[block]];
+            forward.tensor + backward.tensor
+        };
+        let tensor: f64 = step.stages[stage].chunks.iter().cloned().flatten().map(tensor).sum();
+        let gradients: f64 = self.data[stage].reduce.iter().sum();
+        let transfers = if recipe.mesh.pipeline > 1 { 2.0 * self.links[0] } else { 0.0 };
+        let is_tied = step.stages[0].units.iter().any(|unit| unit.tied);
+        micros * (tensor + transfers) + gradients + if is_tied { self.ends } else { 0.0 }
+    }
+}

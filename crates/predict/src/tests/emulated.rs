@@ -86,6 +86,24 @@ fn transfers_and_exchanges_of_gradients_share_a_slow_link() {
     assert!(shared > seconds(&step) * (1.0 - 1e-9));
 }
 
+/// Whatever order its exchanges have, a link that they share does one at a time.
+#[test]
+fn no_step_is_shorter_than_all_that_goes_over_a_shared_link() {
+    let pace = Pace { bandwidth: Bandwidth(1e6), latency: Seconds(0.0) };
+    for (data, tensor, pipeline) in [(2, 2, 1), (2, 1, 2), (2, 2, 2)] {
+        let mesh = Mesh { data, tensor, pipeline };
+        let step = emulated(mesh, SleepTimes::Equal(1e-3), Some(pace)).step().unwrap();
+        let profile = profile();
+        let mut times = Times::new(&step, &costs(&profile).emulating(&step.workload.emulated));
+        let least = (0..pipeline).map(|stage| times.on_the_link(&step, stage)).fold(0.0, f64::max);
+        let shared = play(&step, &step.timetable, &times).seconds;
+        times.is_paced = false;
+        let apart = play(&step, &step.timetable, &times).seconds;
+        assert!(apart < least, "{mesh:?}: the link limits nothing: {apart} s, {least} s on it");
+        assert!(shared >= least * (1.0 - 1e-9), "{mesh:?}: {shared} s, but {least} s on the link");
+    }
+}
+
 #[test]
 fn without_overlap_both_ends_wait_where_they_come_to_a_transfer() {
     let mesh = Mesh { data: 1, tensor: 1, pipeline: 2 };
