@@ -41,14 +41,16 @@ struct Job {
     /// The ranks that torchrun starts. None: the job starts them.
     ranks: Option<u32>,
     planted: Planted,
+    /// Words that explain how the job fails by itself in some runs, so that its fault does not show.
+    own_end: Option<&'static str>,
 }
 
 const fn job(words: &'static str, planted: Planted) -> Job {
-    Job { words, calm: None, ranks: Some(2), planted }
+    Job { words, calm: None, ranks: Some(2), planted, own_end: None }
 }
 
 const fn given(words: &'static str, calm: &'static str, planted: Planted) -> Job {
-    Job { words, calm: Some(calm), ranks: Some(2), planted }
+    Job { calm: Some(calm), ..job(words, planted) }
 }
 
 const JOBS: [Job; 39] = [
@@ -61,7 +63,8 @@ const JOBS: [Job; 39] = [
     job("jobs4/nice.py", Busy),
     job("jobs4/optinbwd.py", Slow(1)),
     job("jobs4/pipeline.py", Slow(1)),
-    job("jobs4/restart.py", Slow(0)),
+    // Gloo does not connect in some second attempts, without Rankmark, too.
+    Job { own_end: Some("failed before its first step"), ..job("jobs4/restart.py", Slow(0)) },
     job("jobs4/sigstop.py", Pauses(1)),
     job("jobs4/tp.py", Slow(1)),
     job("jobs4/hang_leave.py", Hangs(&["rank 1 is in barrier (hang_leave.py"])),
@@ -144,41 +147,60 @@ struct Counts {
 /// # Errors
 /// What is wrong with the options.
 pub(crate) fn run(root: &Path, words: &[&str]) -> Result<bool, String> {
-    let valid = "--folder DIR, --runs N, --only PART OF A NAME, --python PATH, --program PATH";
+    let valid = "--folder DIR, --runs N, --controls N, --only PART OF A NAME, --python PATH, --program PATH";
     let given = Given::read(words, valid)?;
     let folder = given.path("--folder").ok_or("--folder DIR: the folder that has jobs and jobs4")?;
-    let runs = given.number("--runs", 1, 5)?;
+    let runs = given.number("--runs", 0, 5)?;
+    let controls = given.number("--controls", 0, runs)?;
     let python = given.path("--python").unwrap_or_else(|| PathBuf::from("python3"));
     let only = given.text("--only").unwrap_or_default();
     let folder = std::path::absolute(folder).map_err(|error| error.to_string())?;
     let mut counts = [Counts::default(); JOBS.len()];
     let program = program(root, given.path("--program").as_deref())?;
     // Each round has all jobs: what disturbs the machine for minutes meets all kinds alike.
-    for _ in 0..runs {
+    for round in 0..runs.max(controls) {
         for (job, counts) in JOBS.iter().zip(&mut counts).filter(|(job, _)| job.words.contains(only)) {
-            count(job, counts, &folder, (&program, &python))?;
+            if round < runs {
+                count(job, counts, &folder, (&program, &python))?;
+            }
+            if round < controls {
+                count_control(job, counts, &folder, (&program, &python))?;
+            }
         }
     }
     let wrong = counts.iter().any(|counts| counts.accused + counts.said[Said::Wrong as usize] > 0);
     Ok(printed(Ok(table(&counts))) && !wrong)
 }
 
-/// Runs a job with and without its fault.
+/// Runs a job with its fault.
 fn count(job: &Job, counts: &mut Counts, folder: &Path, tools: (&Path, &Path)) -> Result<(), String> {
     let profile = profile(job, job.words, true, folder, tools)?;
-    let verdict = judged(&profile, job.planted);
+    let verdict = match judged(&profile, job.planted) {
+        Said::Silent if job.own_end.is_some_and(|words| shown(&profile).contains(words)) => Said::Right,
+        verdict => verdict,
+    };
     counts.jobs += 1;
     counts.said[verdict as usize] += 1;
-    eprintln!("{}: {verdict:?}", job.words);
-    if let Some(words) = job.control() {
-        counts.controls += 1;
-        let is_wrong = job_kinds::said(&self::profile(job, words, false, folder, tools)?, None) == Said::Wrong;
-        counts.accused += usize::from(is_wrong);
-        if is_wrong {
-            eprintln!("{words}, without a fault: a rank was named");
-        }
+    eprintln!("{}: {verdict:?}{}", job.words, if verdict == Said::Right { String::new() } else { named(&profile) });
+    Ok(())
+}
+
+/// Runs a job without its fault, where it has that form.
+fn count_control(job: &Job, counts: &mut Counts, folder: &Path, tools: (&Path, &Path)) -> Result<(), String> {
+    let Some(words) = job.control() else { return Ok(()) };
+    counts.controls += 1;
+    let profile = profile(job, words, false, folder, tools)?;
+    if job_kinds::said(&profile, None) == Said::Wrong {
+        counts.accused += 1;
+        eprintln!("{words}, without a fault: a rank was named{}", named(&profile));
     }
     Ok(())
+}
+
+/// Whom a profile names, to see why it did.
+fn named(profile: &Value) -> String {
+    let of = |name: &str| profile["analysis"][name].to_string();
+    format!("; slow: {}; pauses: {}; disturbance: {}", of("stragglers"), of("pauses"), of("disturbance"))
 }
 
 fn judged(profile: &Value, planted: Planted) -> Said {
@@ -195,10 +217,14 @@ fn judged(profile: &Value, planted: Planted) -> Said {
 /// The member of a profile that has the text for people, in one line.
 const SHOWN: &str = "shown";
 
+fn shown(profile: &Value) -> String {
+    profile[SHOWN].as_str().unwrap_or_default().to_lowercase()
+}
+
 /// What is said of a job that did not end well, which begins with a capital in some places.
 fn told(profile: &Value, is_right: impl Fn(&str) -> bool) -> Said {
-    let text = profile[SHOWN].as_str().unwrap_or_default().to_lowercase();
-    match (is_right(&text), profile["analysis"]["stragglers"].as_array().is_some_and(|slow| !slow.is_empty())) {
+    match (is_right(&shown(profile)), profile["analysis"]["stragglers"].as_array().is_some_and(|slow| !slow.is_empty()))
+    {
         (true, _) => Said::Right,
         (false, false) => Said::Silent,
         (false, true) => Said::Wrong,
@@ -243,7 +269,7 @@ fn profile(
 fn table(counts: &[Counts; JOBS.len()]) -> String {
     let mut text = head("| job | planted | jobs | right | silent | wrong | without it: wrong |");
     let mut all = Counts::default();
-    for (job, of) in JOBS.iter().zip(counts).filter(|(_, of)| of.jobs > 0) {
+    for (job, of) in JOBS.iter().zip(counts).filter(|(_, of)| of.jobs + of.controls > 0) {
         text += &row(job.words, &planted_words(job.planted), of);
         all.jobs += of.jobs;
         all.controls += of.controls;

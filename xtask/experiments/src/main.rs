@@ -40,7 +40,7 @@ usage: cargo xtask NAME
         how often `rankmark profile` names the right slow rank, and how often one where none is (docs/appendix/diagnosis.md)
   job-kinds [--runs N] [--only PART OF A KIND] [--python PATH] [--program PATH]
         what is said of PyTorch jobs of many kinds with a planted fault, and without it: right, silent or wrong; needs torch
-  job-files --folder DIR [--runs N] [--only PART OF A NAME] [--python PATH] [--program PATH]
+  job-files --folder DIR [--runs N] [--controls N] [--only PART OF A NAME] [--python PATH] [--program PATH]
         the same of the jobs in the files of DIR/jobs and DIR/jobs4, which also hang, crash and restart
   job-rates [--runs N] [--python PATH] [--program PATH]
         the same of PyTorch jobs with one more exchange in each step (docs/appendix/diagnosis.md); needs torch
