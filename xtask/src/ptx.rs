@@ -151,7 +151,7 @@ fn assemble(
     let mut count = 0;
     for (gpu, report) in gpus.iter().zip(reports) {
         let version = &assembler.version;
-        let runs = |kernel: &str| assembler::number(gpu) >= BF16_SINCE || !kernel.contains("bf16");
+        let runs = |kernel: &str| assembler::sm_number(gpu) >= BF16_SINCE || !kernel.contains("bf16");
         let kernels =
             registers::read(&report, runs).map_err(|why| format!("{name}, ptxas {version} for {gpu}: {why}"))?;
         count = kernels.len();

@@ -7,6 +7,7 @@ mod circles;
 mod confined;
 mod doc_comments;
 mod edges;
+mod function_names;
 mod glossary;
 mod invariants;
 pub(crate) mod links;
@@ -65,6 +66,7 @@ static CHECKS: &[(&str, Check)] = &[
     ("files are small", modules::small),
     ("names say what a module is", modules::named),
     ("few types have the same name", type_names::check),
+    ("names of free functions say what they do", function_names::check),
     ("doc comments stand alone", doc_comments::check),
     ("unsafe, starting processes and writing files stay in their crates", confined::check),
     ("fields of a case are read by typed functions", lookups::check),

@@ -1,4 +1,4 @@
-//! What a case and a run say of the bits of results, and which cases can be asked.
+//! What a case and a run say about the bits of results, and which cases support it.
 
 use contract::fields::problem;
 use contract::reproducible::{self, Noted};
@@ -14,7 +14,7 @@ use super::fields::Fields;
 const FIXED: &[&str] =
     &["op", "ranks", "dtype", "reduce", "seed", "data", "reproducible", "groups", "alone", "direction", "peer"];
 
-/// Refuses what would say nothing. After the operation's own fields are settled.
+/// Refuses comparisons that would be meaningless. Runs after the operation's own fields are settled.
 pub(super) fn check(fields: &Fields) -> Result<(), FieldError> {
     if fields.op == Collective::Barrier {
         return Ok(());
@@ -44,7 +44,7 @@ pub(super) fn check(fields: &Fields) -> Result<(), FieldError> {
     check_bound(fields)
 }
 
-/// Refuses sums of so many ranks that no bound of their errors says anything.
+/// Refuses sums over so many ranks that no bound on their errors is useful.
 fn check_bound(fields: &Fields) -> Result<(), FieldError> {
     let (ranks, reduce) = (fields.ranks_of_a_call(), fields.reduce.unwrap_or(Reduce::Sum));
     let in_place = fields.in_place.unwrap_or(false);
@@ -87,17 +87,17 @@ mod tests {
     }
 
     const RANDOM: (&str, &str) = ("data", "random");
-    const WATCHED: (&str, &str) = ("reproducible", "true");
+    const REPRODUCIBLE: (&str, &str) = ("reproducible", "true");
 
     #[test]
-    fn what_would_say_nothing_is_refused_with_the_reason() {
+    fn meaningless_comparisons_are_refused_with_the_reason() {
         for (fields, said) in [
-            (vec![WATCHED], "`reproducible` would always hold"),
-            (vec![WATCHED, ("data", "exact")], "`reproducible` would always hold"),
+            (vec![REPRODUCIBLE], "`reproducible` would always hold"),
+            (vec![REPRODUCIBLE, ("data", "exact")], "`reproducible` would always hold"),
             (vec![RANDOM, ("dtype", "i32")], "results of i32 are the same bits in any order"),
             (vec![RANDOM, ("dtype", "f8e4m3"), ("op", "all_gather")], "`data: random` is for floats"),
-            (vec![RANDOM, WATCHED, ("groups", "mod 2"), ("ranks", "4")], "leave `groups` out"),
-            (vec![RANDOM, WATCHED, ("cache", "cold"), ("cold_bytes", "1MiB")], "leave `cache` out"),
+            (vec![RANDOM, REPRODUCIBLE, ("groups", "mod 2"), ("ranks", "4")], "leave `groups` out"),
+            (vec![RANDOM, REPRODUCIBLE, ("cache", "cold"), ("cold_bytes", "1MiB")], "leave `cache` out"),
             (vec![RANDOM, ("dtype", "bf16"), ("ranks", "256")], "sum of bf16 over 256 ranks by half of it"),
             (vec![("data", "noise")], "exact, random"),
         ] {
@@ -113,7 +113,7 @@ mod tests {
         assert!(!plain.parameters.contains_key("data") && !plain.parameters.contains_key("reproducible"));
         assert_eq!(plain.id, id(&[("data", "exact"), ("reproducible", "false")]));
         assert_ne!(plain.id, id(&[RANDOM]));
-        let barrier = plan(&[("op", "barrier"), RANDOM, WATCHED]).unwrap().cases.remove(0);
+        let barrier = plan(&[("op", "barrier"), RANDOM, REPRODUCIBLE]).unwrap().cases.remove(0);
         assert_eq!(barrier.id, id(&[("op", "barrier")]), "a barrier has no data");
     }
 
@@ -127,6 +127,6 @@ mod tests {
     #[test]
     fn copies_of_results_count_as_memory() {
         let memory = |fields: &[(&str, &str)]| CollectiveBenchmark.memory(&plan(fields).unwrap().cases[0]);
-        assert_eq!(memory(&[RANDOM, WATCHED]) - memory(&[RANDOM]), (2 * super::super::watch::COPIES) << 20);
+        assert_eq!(memory(&[RANDOM, REPRODUCIBLE]) - memory(&[RANDOM]), (2 * super::super::watch::COPIES) << 20);
     }
 }

@@ -40,14 +40,14 @@ pub(super) fn show() -> Show {
     let time = Chart { y_title: "time of one call".into(), ..over_bytes("time", "time_s.median", Format::Seconds) };
     Show {
         section: "op".into(),
-        // As nccl-tests prints them.
+        // In place and out of place stand side by side, as nccl-tests prints them.
         tables: vec![
             Table { columns, pivot: "in_place".into(), ..Table::default() },
             Table {
                 title: "Groups that run at once".into(),
                 columns: groups,
-                note: "At once/alone: the time of a group while all groups run over its time while the others wait, in the \
-                       same rounds; of the group that loses most."
+                note: "At once/alone: a group's time while all groups run, divided by its time while the others \
+                       wait, in the same rounds. The value is that of the group that loses most."
                     .into(),
                 ..Table::default()
             },

@@ -1,4 +1,4 @@
-//! What differs where ranks are the user's Python: which forms of an operation there are, and how a call starts them.
+//! What differs when ranks run PyTorch: which forms of an operation exist, and how a call starts its operations.
 
 use record::Case;
 use serde_json::Value;
@@ -10,11 +10,11 @@ use contract::runtime::is_pytorch;
 terms::named! {
     /// How a call starts its operations.
     pub(super) enum Form("form of a call") {
-        /// One, and waits for it.
+        /// Starts one and waits for it.
         Blocking = "blocking",
-        /// Several, each on buffers of its own, and then waits for all.
+        /// Starts several, each on its own buffers, and then waits for all of them.
         Async = "async",
-        /// Several, given to torch as one.
+        /// Starts several as one: torch coalesces them.
         Coalesced = "coalesced",
     }
 }
@@ -24,15 +24,15 @@ const fn field(kind: Kind, doc: &'static str) -> Field {
 }
 
 record::fields! {
-    /// What only PyTorch's ranks understand, without the runtime.
+    /// Fields that only PyTorch ranks support, apart from `runtime` itself.
     pub(super) struct Fields {
         call: Option<Form> = field(
             Kind::Word(Form::names),
-            "blocking (default): one operation; else in_flight of them",
+            "blocking (default): one operation; async, coalesced: in_flight operations",
         ),
         in_flight: Option<u64> = field(
             Kind::Whole(1, 1024),
-            "operations of a call that does not block (default: 4)",
+            "operations that an async or coalesced call starts (default: 4)",
         )
         .label(Label::Around("{} in flight")),
     }
@@ -43,10 +43,10 @@ pub(super) fn names() -> Vec<&'static str> {
     Fields::FIELDS.iter().map(|field| field.name).collect()
 }
 
-/// Operations in flight where none are asked for.
+/// Default number of operations in flight.
 const IN_FLIGHT: u64 = 4;
 
-/// Settles how many operations a call starts. A blocking call is what it is without these fields. After
+/// Settles how many operations a call starts. A blocking call is the same case as one without these fields. Runs after
 /// [`contract::runtime::resolve`].
 pub(super) fn resolve(case: &mut Case) -> Result<(), FieldError> {
     if !is_pytorch(case) {
@@ -58,7 +58,7 @@ pub(super) fn resolve(case: &mut Case) -> Result<(), FieldError> {
         return Err(FieldError::new("in_flight", message).hint("add `call: async` or `call: coalesced`"));
     }
     if matches!(call, None | Some(Form::Blocking)) {
-        // Beside other forms in a list, `in_flight` is for those.
+        // If a list also has other forms, `in_flight` applies to those.
         names().iter().for_each(|name| drop(case.parameters.shift_remove(name)));
     } else if in_flight.is_none() {
         case.parameters.insert("in_flight", Value::from(IN_FLIGHT));
@@ -66,17 +66,17 @@ pub(super) fn resolve(case: &mut Case) -> Result<(), FieldError> {
     Ok(())
 }
 
-/// Whether torch's form of the operation works in place; it has one form of each.
+/// Whether torch runs the operation in place. It has only one form of each operation.
 pub(super) fn works_in_place(op: Collective) -> bool {
     matches!(op, Collective::AllReduce | Collective::Reduce | Collective::Broadcast)
 }
 
-/// Whether c10d makes one call of several such operations: others it would run one after the other, each waited for.
-fn is_coalesced(op: Collective) -> bool {
+/// Whether c10d coalesces several such operations. It would run others one after another and wait for each.
+fn can_coalesce(op: Collective) -> bool {
     matches!(op, Collective::AllReduce | Collective::AllGather | Collective::ReduceScatter)
 }
 
-/// Skips the forms that torch has not.
+/// Skips the cases that torch does not support.
 pub(super) fn check(case: &mut Case, fields: &super::fields::Fields) -> Result<(), FieldError> {
     if !is_pytorch(case) {
         return Ok(());
@@ -96,7 +96,7 @@ pub(super) fn check(case: &mut Case, fields: &super::fields::Fields) -> Result<(
         case.skip = Some("torch.distributed cannot send from a rank to itself".to_owned());
     }
     let form = Fields::of(case)?.call.unwrap_or(Form::Blocking);
-    if form == Form::Coalesced && !is_coalesced(op) {
+    if form == Form::Coalesced && !can_coalesce(op) {
         case.skip = Some(format!("torch coalesces all_reduce, all_gather and reduce_scatter, not {op}"));
     }
     if form == Form::Async && op == Collective::PingPong {
@@ -153,14 +153,15 @@ mod tests {
             let text = |name: &str| case.text(name).unwrap_or("-").to_owned();
             (text("runtime"), text("backend"), CollectiveBenchmark.memory(&case), case.world.get("device").cloned())
         };
-        let by = |runtime: &str, backend: &str| (runtime.to_owned(), backend.to_owned(), 0, Some(Value::from("cuda")));
+        let on_cuda =
+            |runtime: &str, backend: &str| (runtime.to_owned(), backend.to_owned(), 0, Some(Value::from("cuda")));
         let gpu = ("device", "cuda");
-        assert_eq!(resolved(&[gpu]), by("-", "nccl"));
-        assert_eq!(resolved(&[gpu, ("backend", "nccl")]), by("-", "nccl"));
-        assert_eq!(resolved(&[("backend", "nccl")]), by("-", "nccl"));
-        assert_eq!(resolved(&[gpu, ("backend", "gloo")]), by("pytorch", "gloo"));
+        assert_eq!(resolved(&[gpu]), on_cuda("-", "nccl"));
+        assert_eq!(resolved(&[gpu, ("backend", "nccl")]), on_cuda("-", "nccl"));
+        assert_eq!(resolved(&[("backend", "nccl")]), on_cuda("-", "nccl"));
+        assert_eq!(resolved(&[gpu, ("backend", "gloo")]), on_cuda("pytorch", "gloo"));
         for torch in [("runtime", "pytorch"), ("python", "python3"), ("call", "async")] {
-            assert_eq!(resolved(&[gpu, torch]), by("pytorch", "nccl"));
+            assert_eq!(resolved(&[gpu, torch]), on_cuda("pytorch", "nccl"));
         }
         assert_eq!(plan(&[gpu]).unwrap().cases[0].skip, None);
         let all_to_all = plan(&[gpu, ("op", "all_to_all")]).unwrap().cases.remove(0);
@@ -171,7 +172,7 @@ mod tests {
         };
         assert!(mean("7", "f32").is_some_and(|why| why.contains("a power of two, which 7 is not")));
         assert_eq!([mean("8", "f32"), mean("7", "i32")], [None, None]);
-        // Through the host, in whose memory they hold buffers, too.
+        // Ranks that communicate through the host also hold buffers in its memory.
         let (runtime, backend, host_bytes, _) = resolved(&[gpu, ("backend", "shm")]);
         assert_eq!((runtime.as_str(), backend.as_str(), host_bytes > 0), ("-", "shm", true));
         let error = plan(&[gpu, ("backend", "reference")]).unwrap_err();
@@ -199,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_other_runtime_has_is_refused() {
+    fn fields_of_the_other_runtime_are_refused() {
         for (fields, said) in [
             ([("runtime", "native"), ("backend", "gloo")], "runtime `native` has no backend `gloo`"),
             ([("runtime", "pytorch"), ("backend", "shm")], "runtime `pytorch` has no backend `shm`"),
@@ -216,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn forms_that_torch_has_not_are_skipped() {
+    fn forms_that_torch_does_not_support_are_skipped() {
         let skip = |fields: &[(&str, &str)]| plan(fields).unwrap().cases[0].skip.clone().unwrap_or_default();
         let torch = ("runtime", "pytorch");
         assert!(skip(&[torch, ("op", "all_reduce"), ("in_place", "false")]).contains("all_reduce in place only"));
@@ -233,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn forms_of_calls_are_cases_of_their_own() {
+    fn each_form_of_a_call_is_its_own_case() {
         let lists = [("runtime", "native,pytorch"), ("call", "blocking,async,coalesced"), ("in_flight", "2,3")];
         let cases = plan(&lists).unwrap().cases;
         let described = |case: &Case| {
@@ -258,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn what_torch_does_one_by_one_is_not_coalesced() {
+    fn operations_that_torch_runs_one_by_one_are_not_coalesced() {
         let torch = ("runtime", "pytorch");
         for op in Collective::ALL {
             let fields = |form| [torch, ("op", op.name()), ("call", form)];
@@ -270,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn every_operation_in_flight_has_memory_of_its_own() {
+    fn every_operation_in_flight_has_its_own_memory() {
         let memory = |fields: &[(&str, &str)]| CollectiveBenchmark.memory(&plan(fields).unwrap().cases[0]);
         let common = [("runtime", "pytorch"), ("op", "all_gather"), ("bytes", "1MiB")];
         let several = [&common[..], &[("call", "async"), ("in_flight", "8")]].concat();
@@ -279,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn the_packages_patterns_are_ours() {
+    fn the_python_package_makes_the_same_patterns() {
         let mut wanted = Vec::new();
         let mut ours = Vec::new();
         for op in [Collective::AllReduce, Collective::Reduce, Collective::ReduceScatter, Collective::Broadcast] {
@@ -287,7 +288,7 @@ mod tests {
                 for (ranks, in_place) in
                     [(1, true), (2, true), (3, true), (12, true), (24, true), (100, true), (5, false), (300, false)]
                 {
-                    // Many ranks take long in Python: only where types have no room for all of them.
+                    // Many ranks take long in Python: only types too narrow for sums over them get that many.
                     let narrow = matches!(dtype, Dtype::I8 | Dtype::U8 | Dtype::Bf16)
                         && matches!(reduce, Reduce::Sum | Reduce::Avg);
                     if ranks > 24 && !(narrow && op == Collective::AllReduce) {
@@ -326,7 +327,7 @@ mod tests {
         }
     }
 
-    /// The bits of an element, as the type holds the number.
+    /// The bytes of a number in this type.
     fn bits(dtype: Dtype, value: f64) -> Vec<u8> {
         let mut bytes = Vec::new();
         Number::Float(value).encode(dtype, &mut bytes);
@@ -336,7 +337,7 @@ mod tests {
     const FLOATS: [Dtype; 4] = [Dtype::F32, Dtype::F64, Dtype::F16, Dtype::Bf16];
 
     #[test]
-    fn the_packages_random_floats_are_ours() {
+    fn the_python_package_makes_the_same_random_floats() {
         let (mut wanted, mut ours) = (Vec::new(), Vec::new());
         for (op, in_place) in
             [(Collective::AllReduce, true), (Collective::ReduceScatter, false), (Collective::AllGather, false)]
@@ -369,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn the_package_says_the_same_of_bits() {
+    fn the_python_package_describes_bits_in_the_same_way() {
         let (mut wanted, mut ours) = (Vec::new(), Vec::new());
         for dtype in FLOATS {
             let random = Random::new((Collective::AllReduce, Reduce::Sum), dtype, 3, false, 5).expect("it is bounded");
@@ -377,7 +378,7 @@ mod tests {
             for (elements, change) in [(1, 0), (64, 5), (65, 64), (300, 70), (300, 299), (300, 300)] {
                 let from = random.inputs(1).bytes()[..elements * element].to_vec();
                 let mut to = from.clone();
-                // The last bit of some, and the sign of one.
+                // Changes the last bit of some elements, and the sign of one.
                 for at in (change..elements).step_by(90) {
                     to[at * element] ^= 1;
                 }

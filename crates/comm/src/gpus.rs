@@ -214,7 +214,7 @@ fn own(place: &RankPlacement) -> std::result::Result<Arc<Gpu>, String> {
     let driver = drivers().into_iter().next().ok_or("no libcuda.so where the loader looks")?;
     let opened = Driver::open(&driver).map_err(|why| format!("{}: {why}", driver.display()))?;
     let devices = opened.devices().map_err(|error| error.to_string())?;
-    let number = number(place, devices, surroundings().shares_gpus)?;
+    let number = gpu_number(place, devices, surroundings().shares_gpus)?;
     let gpu = Gpu::open(opened, number).map_err(|error| format!("GPU {number}: {error}"))?;
     if let Some(folder) = &surroundings().kernels {
         gpu.keep_kernels_in(folder);
@@ -223,7 +223,7 @@ fn own(place: &RankPlacement) -> std::result::Result<Arc<Gpu>, String> {
 }
 
 /// The number of the rank's GPU among those that its process sees. A launcher that shows each rank one has chosen already.
-fn number(place: &RankPlacement, devices: u32, shares: bool) -> std::result::Result<u32, String> {
+fn gpu_number(place: &RankPlacement, devices: u32, shares: bool) -> std::result::Result<u32, String> {
     match devices {
         0 => Err("the driver shows no GPU (CUDA_VISIBLE_DEVICES may hide all)".to_owned()),
         1 => Ok(0),
@@ -243,11 +243,11 @@ mod tests {
 
     #[test]
     fn each_rank_of_a_host_takes_the_gpu_of_its_index() {
-        assert_eq!(number(&place(3, 8), 8, false), Ok(3));
-        assert_eq!(number(&place(3, 8), 1, false), Ok(0), "its launcher shows it one");
-        assert_eq!(number(&place(8, 9), 8, true), Ok(0));
-        assert_eq!(number(&place(8, 9), 8, false), Err("9 ranks are on this host, which shows 8 GPUs".to_owned()));
-        assert!(number(&place(0, 1), 0, false).unwrap_err().contains("CUDA_VISIBLE_DEVICES"));
+        assert_eq!(gpu_number(&place(3, 8), 8, false), Ok(3));
+        assert_eq!(gpu_number(&place(3, 8), 1, false), Ok(0), "its launcher shows it one");
+        assert_eq!(gpu_number(&place(8, 9), 8, true), Ok(0));
+        assert_eq!(gpu_number(&place(8, 9), 8, false), Err("9 ranks are on this host, which shows 8 GPUs".to_owned()));
+        assert!(gpu_number(&place(0, 1), 0, false).unwrap_err().contains("CUDA_VISIBLE_DEVICES"));
     }
 
     fn card(host: &str, gpu: std::result::Result<u8, &str>) -> Card {

@@ -105,7 +105,7 @@ impl Paced {
         let mut latest = 0;
         for flight in self.flying.iter_mut().take_while(|flight| flight.number <= number) {
             if let Some(toll) = flight.toll.take() {
-                flight.deadline_ns = self.link.settle(toll);
+                flight.deadline_ns = self.link.reserve_time(toll);
             }
             latest = latest.max(flight.deadline_ns);
         }
@@ -129,7 +129,7 @@ impl Paced {
             let Some(flight) = self.flying.pop_front() else { return };
             let (link, abort) = (self.link.clone(), self.abort.clone());
             queue.submit(move || {
-                let deadline_ns = flight.toll.map_or(flight.deadline_ns, |toll| link.settle(toll));
+                let deadline_ns = flight.toll.map_or(flight.deadline_ns, |toll| link.reserve_time(toll));
                 // An abort ends the wait; the caller learns of it from its next call.
                 let _ = deadline::wait_until(&link.clock, deadline_ns, link.may_spin, &abort);
             });
@@ -155,7 +155,7 @@ impl Link {
     }
 
     /// When the complete group may end; its link is busy until then. Zero: at once.
-    fn settle(&self, toll: Toll) -> u64 {
+    fn reserve_time(&self, toll: Toll) -> u64 {
         // SAFETY: as in `enter`; the group is complete, so nobody writes there.
         let last_entry_ns = unsafe { toll.entry.ptr().cast::<i64>().read() } as u64;
         self.free.lock().unwrap_or_else(PoisonError::into_inner).push(toll.entry);

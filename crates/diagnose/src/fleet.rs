@@ -29,7 +29,7 @@ pub use hosts::compressed;
 pub use inventory::Inventory;
 pub use json::json;
 pub use judge::{against, fleet};
-pub use learned::learned;
+pub use learned::read_learned;
 pub use measures::read;
 pub use samples::Samples;
 pub use stats::FEWEST_MEMBERS;

@@ -22,7 +22,7 @@ pub trait Wide:
     /// One.
     const ONE: Self;
     /// The nearest of this type.
-    fn of(value: f64) -> Self;
+    fn from_f64(value: f64) -> Self;
     /// Exactly.
     fn f64(self) -> f64;
     /// The larger.
@@ -61,7 +61,7 @@ macro_rules! wide {
             const ZERO: Self = 0.0;
             const ONE: Self = 1.0;
             #[inline(always)]
-            fn of(value: f64) -> Self {
+            fn from_f64(value: f64) -> Self {
                 value as Self
             }
             #[inline(always)]

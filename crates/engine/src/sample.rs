@@ -173,7 +173,7 @@ impl Sample {
 /// # Safety
 /// As [`Loaded::write`].
 unsafe fn put<E: Element>(loaded: &mut dyn Loaded, view: View, content: &Content, seed: u64) -> Result<(), Error> {
-    let number = |at: usize| E::narrow(E::Wide::of(content.at(at, seed)));
+    let number = |at: usize| E::narrow(E::Wide::from_f64(content.at(at, seed)));
     let period = if matches!(content, Content::Windows(_)) { view.len } else { PERIOD };
     let numbers: Vec<E> = (0..view.len.min(period)).map(number).collect();
     let fill = |to: &mut [E]| to.chunks_mut(period.max(1)).for_each(|to| to.copy_from_slice(&numbers[..to.len()]));

@@ -187,7 +187,7 @@ fn of_test(case: &Case, test: Test, of_all: bool, open: &[OpenField]) -> Vec<Cas
         };
         cases = cases.iter().flat_map(|case| values.iter().map(move |value| with(case, value))).collect();
     }
-    cases.iter_mut().for_each(settle);
+    cases.iter_mut().for_each(check_and_identify);
     cases
 }
 
@@ -212,7 +212,7 @@ fn leave_out(case: &mut Case, test: Test) {
     }
 }
 
-fn settle(case: &mut Case) {
+fn check_and_identify(case: &mut Case) {
     if let Err(refused) = check(case) {
         case.skip = Some(refused.error.on_one_line());
     }

@@ -132,14 +132,14 @@ fn check_products(fields: &HardwareFields) -> Result<(), FieldError> {
 /// As [`task`].
 pub(super) fn settle_world(case: &mut Case) -> Result<(), FieldError> {
     let task = task(case)?;
-    settle(case, "ranks", Value::from(task.ranks));
+    set_world_field(case, "ranks", Value::from(task.ranks));
     if matches!(task.test.area(), Area::Memory | Area::Compute | Area::Results) && !fields::is_on_gpus(case) {
-        settle(case, "threads", Value::from(task.threads));
+        set_world_field(case, "threads", Value::from(task.threads));
     }
     Ok(())
 }
 
-fn settle(case: &mut Case, name: &str, value: Value) {
+fn set_world_field(case: &mut Case, name: &str, value: Value) {
     case.parameters.insert(name.to_owned(), value.clone());
     case.world.insert(name.to_owned(), value);
 }

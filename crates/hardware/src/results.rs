@@ -89,7 +89,7 @@ fn program([rows, width, inner]: [usize; 3]) -> (Program, Views) {
 }
 
 /// A number from -size to size that follows from seed and place: the same bits on every machine.
-fn number(seed: u64, place: usize, size: f32) -> f32 {
+fn seeded_number(seed: u64, place: usize, size: f32) -> f32 {
     let bits = splitmix64(splitmix64(seed) ^ place as u64) >> 40;
     size * (bits as f32 / (1_u64 << 23) as f32 - 1.0)
 }
@@ -192,7 +192,7 @@ impl Results {
                 values
                     .iter_mut()
                     .enumerate()
-                    .for_each(|(place, value)| *value = number(seed ^ (own << 32), place, size));
+                    .for_each(|(place, value)| *value = seeded_number(seed ^ (own << 32), place, size));
             };
             // SAFETY: work is given in order, and no exchange is in the program.
             unsafe { self.loaded.put::<f32>(view, fill)? };
@@ -316,8 +316,9 @@ mod tests {
         // SAFETY: nothing runs.
         unsafe {
             one.loaded.see::<f32>(own, |values| {
-                let same =
-                    |(place, value): (usize, &f32)| value.to_bits() == number(5 ^ (3 << 32), place, 0.05).to_bits();
+                let same = |(place, value): (usize, &f32)| {
+                    value.to_bits() == seeded_number(5 ^ (3 << 32), place, 0.05).to_bits()
+                };
                 changed = values.iter().enumerate().filter(|one| !same(*one)).count();
                 assert!(values.iter().all(|value| value.is_finite()));
             })

@@ -91,7 +91,7 @@ pub(crate) fn wholes(source: &Source, name: &str, node: &ValueNode, low: u64, hi
 }
 
 /// A number above zero, and no larger than any of the field could be.
-pub(crate) fn number(source: &Source, name: &str, node: &ValueNode, high: f64) -> Result<f64, Error> {
+pub(crate) fn positive_number(source: &Source, name: &str, node: &ValueNode, high: f64) -> Result<f64, Error> {
     let number = match &node.tree {
         Tree::Scalar { text, quoted: false } => {
             text.parse::<f64>().ok().filter(|number| *number > 0.0 && *number <= high)

@@ -40,9 +40,10 @@ impl Sensors {
 
     /// The part below /sys, or a folder like it.
     fn under(root: &Path, cpus: &[u32]) -> Self {
-        let clock = |cpu: &u32| number(&root.join(format!("devices/system/cpu/cpu{cpu}/cpufreq/scaling_cur_freq")));
+        let clock =
+            |cpu: &u32| read_number(&root.join(format!("devices/system/cpu/cpu{cpu}/cpufreq/scaling_cur_freq")));
         let packages = entries(&root.join("class/powercap"), is_package);
-        let joules = packages.iter().filter_map(|package| number(&package.join("energy_uj")));
+        let joules = packages.iter().filter_map(|package| read_number(&package.join("energy_uj")));
         Self {
             at: None,
             temperature_c: temperatures(root).into_iter().max_by(f64::total_cmp).map(|thousandths| thousandths / 1e3),
@@ -63,7 +64,7 @@ fn entries(folder: &Path, wanted: fn(&str) -> bool) -> Vec<std::path::PathBuf> {
     found.filter(|entry| entry.file_name().to_str().is_some_and(wanted)).map(|entry| entry.path()).collect()
 }
 
-fn number(path: &Path) -> Option<f64> {
+fn read_number(path: &Path) -> Option<f64> {
     fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
@@ -73,7 +74,7 @@ fn temperatures(root: &Path) -> Vec<f64> {
     let monitors = entries(&root.join("class/hwmon"), |name| name.starts_with("hwmon"));
     let zones = entries(&root.join("class/thermal"), |name| name.starts_with("thermal_zone"));
     let inputs = monitors.iter().flat_map(|monitor| entries(monitor, is_input));
-    inputs.chain(zones.iter().map(|zone| zone.join("temp"))).filter_map(|path| number(&path)).collect()
+    inputs.chain(zones.iter().map(|zone| zone.join("temp"))).filter_map(|path| read_number(&path)).collect()
 }
 
 /// Busy and all ticks of the line `cpu` of /proc/stat (proc(5): user nice system idle iowait irq softirq steal).

@@ -1,14 +1,14 @@
-//! Parameters: names, shapes, initial values, and the part of each that a part of a tensor group holds.
+//! Parameters: names, shapes, initial values, and the slice of each that one part of a tensor group holds.
 
 use crate::layer::{Layer, Linear, Split};
 use crate::specification::Node;
 
-/// How a parameter begins. Values depend on seed, name and index alone, so that every way of cutting gives the same.
+/// How a parameter is initialised. Values depend only on seed, name and index, so they are the same however it is cut.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Init {
-    /// Normal of this standard deviation.
+    /// Normally distributed, with this standard deviation.
     Normal(f64),
-    /// All the same.
+    /// Every number has this value.
     Constant(f64),
 }
 
@@ -17,18 +17,18 @@ pub enum Init {
 pub enum Shard {
     /// Every part holds all of it.
     Whole,
-    /// The first dimension is cut, each of these runs of rows for itself.
+    /// The first dimension is cut, each of these runs of rows separately.
     Rows(Vec<usize>),
     /// The last dimension is cut.
     Columns,
 }
 
-/// One of `of` equal parts of a tensor group. Where `of` does not divide, the first parts are longer by one.
+/// One of `of` equal parts. If `of` does not divide the length, the first parts are longer by one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// Which, from 0.
+    /// Which part, from 0.
     pub index: usize,
-    /// Number of the parts.
+    /// Number of parts.
     pub of: usize,
 }
 
@@ -36,7 +36,7 @@ impl Part {
     /// The only part.
     pub const WHOLE: Self = Self { index: 0, of: 1 };
 
-    /// First of `len` things, and how many, that this part holds.
+    /// The indices in `0..len` that this part holds.
     pub fn range(self, len: usize) -> std::ops::Range<usize> {
         let (each, longer) = (len / self.of, len % self.of);
         let begin = |index: usize| index * each + index.min(longer);
@@ -44,26 +44,26 @@ impl Part {
     }
 }
 
-/// A parameter.
+/// A parameter of a model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parameter {
     /// Full name of the parameter ("h.3.attn.qkv.weight").
     pub name: String,
     /// Dimensions, the last contiguous.
     pub shape: Vec<usize>,
-    /// How it begins.
+    /// How it is initialised.
     pub init: Init,
     /// How tensor parallelism cuts it.
     pub shard: Shard,
 }
 
 impl Parameter {
-    /// Numbers.
+    /// How many numbers it holds.
     pub fn len(&self) -> usize {
         self.shape.iter().product()
     }
 
-    /// Whether it holds none.
+    /// Whether it holds no numbers.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -82,12 +82,12 @@ impl Parameter {
         shape
     }
 
-    /// Numbers of one part.
+    /// How many numbers one part holds.
     pub fn part_len(&self, part: Part) -> usize {
         self.part_shape(part).iter().product()
     }
 
-    /// The runs of whole indices that a part holds, in its own order: `(first index in the whole, length)`.
+    /// The runs of indices that a part holds, in the part's order: `(first index in the whole parameter, length)`.
     pub fn part_runs(&self, part: Part) -> Vec<(usize, usize)> {
         match &self.shard {
             Shard::Whole => vec![(0, self.len())],
@@ -124,23 +124,23 @@ impl Node {
         match &self.layer {
             Layer::Embedding(layer) => {
                 let rows = Shard::Rows(vec![layer.vocabulary]);
-                let mut held =
+                let mut parameters =
                     vec![named("tokens", vec![layer.vocabulary, layer.width], Init::Normal(layer.deviation), rows)];
                 let half = Init::Normal(layer.deviation / 2.0);
                 for (name, count) in [("positions", layer.positions), ("segments", layer.segments)] {
                     if count > 0 {
-                        held.push(named(name, vec![count, layer.width], half, Shard::Whole));
+                        parameters.push(named(name, vec![count, layer.width], half, Shard::Whole));
                     }
                 }
-                held
+                parameters
             }
             Layer::Linear(layer) => linear(layer, named),
             Layer::Norm(layer) => {
-                let mut held = vec![named("weight", vec![layer.width], Init::Constant(1.0), Shard::Whole)];
+                let mut parameters = vec![named("weight", vec![layer.width], Init::Constant(1.0), Shard::Whole)];
                 if layer.centred {
-                    held.push(named("bias", vec![layer.width], Init::Constant(0.0), Shard::Whole));
+                    parameters.push(named("bias", vec![layer.width], Init::Constant(0.0), Shard::Whole));
                 }
-                held
+                parameters
             }
             Layer::Conv2d(layer) => {
                 let fan_out = (layer.outputs * layer.kernel * layer.kernel) as f64;
@@ -157,17 +157,18 @@ impl Node {
 }
 
 fn linear(layer: &Linear, named: impl Fn(&str, Vec<usize>, Init, Shard) -> Parameter) -> Vec<Parameter> {
-    let (weight, bias) = match layer.split {
+    let (weight_shard, bias_shard) = match layer.split {
         Split::Whole => (Shard::Whole, Shard::Whole),
         Split::Column => (Shard::Rows(layer.outputs.clone()), Shard::Rows(layer.outputs.clone())),
         Split::Row => (Shard::Columns, Shard::Whole),
     };
-    let mut held = Vec::new();
+    let mut parameters = Vec::new();
     if layer.tied.is_none() {
-        held.push(named("weight", vec![layer.width(), layer.inputs], Init::Normal(layer.deviation), weight));
+        let shape = vec![layer.width(), layer.inputs];
+        parameters.push(named("weight", shape, Init::Normal(layer.deviation), weight_shard));
     }
     if layer.bias {
-        held.push(named("bias", vec![layer.width()], Init::Constant(0.0), bias));
+        parameters.push(named("bias", vec![layer.width()], Init::Constant(0.0), bias_shard));
     }
-    held
+    parameters
 }

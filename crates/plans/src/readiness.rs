@@ -197,7 +197,7 @@ fn plan(outlook: &Outlook, width: usize, named: usize, text: &mut String) {
     let runs = outlook.runs();
     let (colour, mark) = mark(if outlook.skipped.is_empty() { State::Ready } else { State::Misconfigured });
     let mark = colour.paint(&mark.to_string());
-    text.push_str(&format!("  {mark} {runs} of {} would run here\n", number(outlook.cases, "case")));
+    text.push_str(&format!("  {mark} {runs} of {} would run here\n", counted(outlook.cases, "case")));
     for note in &outlook.notes {
         let note = wrap(&format!("note: {note}"), width.saturating_sub(4)).replace('\n', "\n    ");
         text.push_str(&format!("    {note}\n"));
@@ -205,7 +205,7 @@ fn plan(outlook: &Outlook, width: usize, named: usize, text: &mut String) {
     let skipped = outlook.by_reason().into_iter().map(|reason| ("skipped", reason));
     let not_looked_at = by_reason(&outlook.not_looked_at).into_iter().map(|reason| ("not looked at", reason));
     for (what, (reason, names)) in skipped.chain(not_looked_at) {
-        let count = number(names.len(), "case");
+        let count = counted(names.len(), "case");
         let reason = wrap(&format!("{count} {what}: {reason}"), width.saturating_sub(4)).replace('\n', "\n    ");
         text.push_str(&format!("    {reason}\n"));
         for name in names.iter().take(named) {
@@ -218,7 +218,7 @@ fn plan(outlook: &Outlook, width: usize, named: usize, text: &mut String) {
     }
 }
 
-fn number(count: usize, word: &str) -> String {
+fn counted(count: usize, word: &str) -> String {
     format!("{count} {word}{}", if count == 1 { "" } else { "s" })
 }
 
@@ -236,7 +236,7 @@ fn closing(findings: &Findings, width: usize) -> String {
     text.push_str(&format!("{}\n", states.join(", ")));
     text.push_str(&first(findings, width));
     let names = &findings.benchmarks;
-    let all = number(benchmarks::all().count(), "benchmark");
+    let all = counted(benchmarks::all().count(), "benchmark");
     let last = format!("{} of {all} can run here: {}", names.len(), names.join(", "));
     text.push_str(&wrap(last.trim_end_matches(": "), width));
     text.push('\n');

@@ -44,7 +44,7 @@ fn check(case: &mut Case) -> Result<(), FieldError> {
     let given = PrimitiveFields::of(case)?;
     let mut fields = given.clone();
     fill_sizes(&mut fields);
-    routed::settle(&mut fields, case)?;
+    routed::resolve_routing(&mut fields, case)?;
     gpus::resolve(case)?;
     if contract::is_simulated(case) {
         let message = "a primitive computes, but a simulated backend does not model computation";
@@ -58,7 +58,7 @@ fn check(case: &mut Case) -> Result<(), FieldError> {
     let implementation = implementations::named(name);
     if let Some(implementation) = implementation {
         torch::check_implementation(case, implementation)?;
-        (implementation.settle)(fields.primitive, &mut options)?;
+        (implementation.resolve_options)(fields.primitive, &mut options)?;
         fields.implementation = written(name, &options);
     }
     fields.write(&given, case);

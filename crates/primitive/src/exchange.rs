@@ -392,7 +392,7 @@ impl Sums {
                         let mut sums = [W::ZERO; LANES];
                         for (place, gate) in places[copies.clone()].iter().zip(&gates[copies.clone()]) {
                             let begin = place * n + number * LANES;
-                            let gate = W::of(*gate);
+                            let gate = W::from_f64(*gate);
                             for (sum, value) in sums.iter_mut().zip(&from[begin..begin + lanes.len()]) {
                                 *sum += gate * value.widen();
                             }

@@ -43,7 +43,7 @@ pub(super) struct Implementation {
     /// What `all` stands for: the options of each way to run it.
     pub(super) ways: fn(Primitive) -> Vec<&'static str>,
     /// Fills absent options, and refuses those that mean nothing.
-    pub(super) settle: fn(Primitive, &mut Options) -> Result<(), FieldError>,
+    pub(super) resolve_options: fn(Primitive, &mut Options) -> Result<(), FieldError>,
     /// Which ranks' task it computes: the case's, or the whole problem on every rank.
     pub(super) task: fn(Task, &Options) -> Task,
     /// Which ranks can run it.
@@ -144,8 +144,16 @@ pub(super) fn settle_experts(name: &str, primitive: Primitive) -> Result<(), Fie
     Err(problem("implementation", message, "`communication_only`"))
 }
 
+/// An implementation of a library that fuses a product with its collective, on PyTorch's ranks.
+pub(super) const fn fused_torch(
+    name: &'static str,
+    resolve_options: fn(Primitive, &mut Options) -> Result<(), FieldError>,
+) -> Implementation {
+    Implementation { name, ways: ways_of_fused_torch, resolve_options, task: |task, _| task, runs: Runs::Pytorch }
+}
+
 /// The ways of libraries that fuse a product with its collective: gathered operands, or scattered sums.
-pub(super) fn ways_of_fused_torch(primitive: Primitive) -> Vec<&'static str> {
+fn ways_of_fused_torch(primitive: Primitive) -> Vec<&'static str> {
     match primitive {
         Primitive::TpColumnwise => vec!["order=AG_before"],
         Primitive::TpRowwise => vec![""],

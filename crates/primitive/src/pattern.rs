@@ -181,7 +181,8 @@ impl Picture<'_> {
     /// Writes the matrix to memory of the host.
     pub(super) fn fill(&self, to: &Slice, dtype: Dtype) {
         with_element!(dtype, E => {
-            let values: Vec<E> = self.numbers.iter().map(|value| E::narrow(<E as Element>::Wide::of(*value))).collect();
+            let values: Vec<E> =
+                self.numbers.iter().map(|value| E::narrow(<E as Element>::Wide::from_f64(*value))).collect();
             // SAFETY: the slice is this rank's own, aligned as an allocation, and no operation is in flight.
             let all = unsafe { elements_mut::<E>(to) };
             for ((base, start), line) in self.lines.iter().zip(all.chunks_exact_mut(self.columns.max(1))) {

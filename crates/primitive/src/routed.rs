@@ -35,7 +35,7 @@ pub(super) fn is_routed(fields: &PrimitiveFields) -> bool {
 ///
 /// # Errors
 /// The first field that does not fit.
-pub(super) fn settle(fields: &mut PrimitiveFields, case: &mut Case) -> Result<(), FieldError> {
+pub(super) fn resolve_routing(fields: &mut PrimitiveFields, case: &mut Case) -> Result<(), FieldError> {
     if fields.primitive != Primitive::EpAllToAll {
         return match FIELDS.into_iter().find(|name| case.parameters.contains_key(name)) {
             Some(name) => {

@@ -116,7 +116,7 @@ fn living() -> Vec<Below> {
 
 /// Sends a signal to all processes of the program.
 fn signal_all(signal: Signal) {
-    for pid in living().into_iter().filter_map(|one| number(one.pid)) {
+    for pid in living().into_iter().filter_map(|one| to_pid(one.pid)) {
         // One that is gone needs no signal.
         let _ = kill_process(pid, signal);
     }
@@ -125,12 +125,12 @@ fn signal_all(signal: Signal) {
 /// Orphans that have ended are children of this process, which nobody else waits for. `but`: somebody waits for this one.
 fn reap(but: u32) {
     let orphans = below(std::process::id()).into_iter().filter(|one| one.is_child && one.is_zombie && one.pid != but);
-    for pid in orphans.filter_map(|one| number(one.pid)) {
+    for pid in orphans.filter_map(|one| to_pid(one.pid)) {
         let _ = waitpid(Some(pid), WaitOptions::NOHANG);
     }
 }
 
-fn number(pid: u32) -> Option<Pid> {
+fn to_pid(pid: u32) -> Option<Pid> {
     i32::try_from(pid).ok().and_then(Pid::from_raw)
 }
 

@@ -49,7 +49,7 @@ impl Process {
     }
 
     fn open(pid: u32, foreign: bool) -> io::Result<Self> {
-        let descriptor = pidfd_open(number(pid)?, PidfdFlags::empty())?;
+        let descriptor = pidfd_open(to_pid(pid)?, PidfdFlags::empty())?;
         Ok(Self { pid, descriptor, exit: None, foreign })
     }
 
@@ -105,7 +105,7 @@ impl Process {
 
     /// Kills what it started in its group, and itself. Before it is reaped, so that the group is its own.
     pub(crate) fn kill_group(&self) {
-        if let (None, false, Ok(group)) = (self.exit, self.foreign, number(self.pid)) {
+        if let (None, false, Ok(group)) = (self.exit, self.foreign, to_pid(self.pid)) {
             let _ = kill_process_group(group, Signal::KILL);
         }
     }
@@ -138,7 +138,7 @@ impl Process {
     }
 }
 
-fn number(pid: u32) -> io::Result<Pid> {
+fn to_pid(pid: u32) -> io::Result<Pid> {
     let number = i32::try_from(pid).ok().and_then(Pid::from_raw);
     number.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "no process has this number"))
 }

@@ -94,11 +94,11 @@ impl Tie {
         }
         let parent = std::process::id();
         // SAFETY: the closure runs between fork and exec and makes system calls only: no allocation, no locks.
-        unsafe { command.pre_exec(move || self.settle(parent)) };
+        unsafe { command.pre_exec(move || self.apply_in_child(parent)) };
     }
 
     /// Async-signal-safe: system calls only, no allocation, no locks.
-    fn settle(&self, parent: u32) -> io::Result<()> {
+    fn apply_in_child(&self, parent: u32) -> io::Result<()> {
         if self.leads_session {
             setsid()?;
         }

@@ -22,7 +22,7 @@ struct AskedCommand {
 
 /// The failure of arguments that clap refuses.
 pub(crate) fn failure(error: &clap::Error, root: Command, arguments: &[OsString]) -> Failure {
-    let asked = AskedCommand::of(root, arguments);
+    let asked = AskedCommand::find(root, arguments);
     let name = text(error, ContextKind::InvalidArg);
     match error.kind() {
         ErrorKind::UnknownArgument if name.starts_with('-') => asked.unknown_option(&name),
@@ -42,7 +42,7 @@ pub(crate) fn failure(error: &clap::Error, root: Command, arguments: &[OsString]
 }
 
 impl AskedCommand {
-    fn of(mut root: Command, arguments: &[OsString]) -> Self {
+    fn find(mut root: Command, arguments: &[OsString]) -> Self {
         // Gives each command its whole name, which its usage begins with.
         root.build();
         let mut asked = Self { line: root.get_name().to_owned(), command: root };

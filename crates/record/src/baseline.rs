@@ -197,7 +197,7 @@ fn compact(line: &CaseLine) -> CaseLine {
 fn redacted(file: Vec<u8>, cases: Vec<u8>, redaction: &mut Redaction) -> Result<(Vec<u8>, Vec<u8>), StoreError> {
     redaction.look(&file);
     redaction.look(&cases);
-    redaction.settle().map_err(|host| {
+    redaction.make_rules().map_err(|host| {
         StoreError::new(format!("the host name `{host}` is also a word of records"))
             .cause("replacing it would change what the record says")
             .hint("`--keep-names` saves the baseline with the names of hosts and users")

@@ -75,7 +75,7 @@ pub fn pack(directory: &Path, to: &Path, mut redaction: Option<&mut Redaction>) 
         for member in members.iter().filter(|member| is_text(member.name.as_str())) {
             redaction.look(&text_of(member, directory)?);
         }
-        redaction.settle().map_err(|host| {
+        redaction.make_rules().map_err(|host| {
             StoreError::new(format!("the host name `{host}` is also a word of records"))
                 .cause("replacing it would change what the record says")
                 .hint("pack without --redact, and check what you send")

@@ -33,7 +33,7 @@ pub use error::{PlanError, PlanErrors};
 pub use source::SourceLocation;
 
 pub(crate) use document::is_safe_name;
-pub(crate) use value::{canonical, number};
+pub(crate) use value::{canonical, canonical_number};
 
 use document::{Document, Entry};
 use error::Diagnostics;

@@ -121,7 +121,7 @@ fn stored(field: &Field, value: Value) -> Option<Value> {
         Value::Array(items) if field.role != Role::Sampling => {
             Some(items.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" ").into())
         }
-        Value::Number(number) if number.is_f64() => number.as_f64().and_then(crate::plan::number),
+        Value::Number(number) if number.is_f64() => number.as_f64().and_then(crate::plan::canonical_number),
         value => Some(value),
     }
 }
@@ -200,7 +200,7 @@ mod tests {
         }
     }
 
-    fn of(text: &str) -> Result<Fields, FieldError> {
+    fn parse_fields(text: &str) -> Result<Fields, FieldError> {
         Fields::of(&serde_json::from_str::<Map<String, Value>>(text).unwrap())
     }
 
@@ -217,10 +217,10 @@ mod tests {
             file: None,
             inject: Vec::new(),
         };
-        assert_eq!(of("{}"), Ok(absent.clone()));
+        assert_eq!(parse_fields("{}"), Ok(absent.clone()));
         let given = Fields { op: Collective::Barrier, limit: Some(7), inject: vec!["a".into(), "b".into()], ..absent };
-        assert_eq!(of(r#"{"op": "barrier", "limit": 7, "inject": "a b"}"#), Ok(given.clone()));
-        assert_eq!(of(r#"{"op": "barrier", "limit": 7, "inject": ["a", "b"]}"#), Ok(given));
+        assert_eq!(parse_fields(r#"{"op": "barrier", "limit": 7, "inject": "a b"}"#), Ok(given.clone()));
+        assert_eq!(parse_fields(r#"{"op": "barrier", "limit": 7, "inject": ["a", "b"]}"#), Ok(given));
     }
 
     #[test]
@@ -256,7 +256,7 @@ mod tests {
 
     #[test]
     fn a_value_of_another_type_is_named() {
-        let problem = of(r#"{"bytes": "many"}"#).unwrap_err();
+        let problem = parse_fields(r#"{"bytes": "many"}"#).unwrap_err();
         assert_eq!(problem.field, "bytes");
         assert!(problem.error.what.starts_with("`bytes`: "), "{}", problem.error.what);
         let peer = field(Kind::Bytes, None).named("peer");

@@ -132,7 +132,7 @@ impl Run {
         run.notes.append(&mut lines.notes);
         run.damaged.append(&mut lines.damaged);
         for id in long {
-            let trials = lines.of(&id).map_err(unread)?;
+            let trials = lines.of_case(&id).map_err(unread)?;
             run.samples.insert(id, trials.iter().flat_map(call_times).collect());
         }
         Ok(run)

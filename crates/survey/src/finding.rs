@@ -108,7 +108,7 @@ impl Finding {
 
     /// Puts the finding in this group.
     #[must_use]
-    pub const fn of(mut self, group: &'static str) -> Self {
+    pub const fn group(mut self, group: &'static str) -> Self {
         self.group = group;
         self
     }

@@ -86,7 +86,7 @@ fn looked_at(groups: Vec<&FindingGroup>, request: &Request) -> Vec<Finding> {
 
 fn found(group: &FindingGroup, looked: std::thread::Result<Vec<Finding>>) -> Vec<Finding> {
     let broken = |_| vec![Finding::misconfigured(group.name, "looking at it failed: this is a fault of rankmark")];
-    looked.unwrap_or_else(broken).into_iter().map(|finding| finding.of(group.name)).collect()
+    looked.unwrap_or_else(broken).into_iter().map(|finding| finding.group(group.name)).collect()
 }
 
 #[cfg(test)]

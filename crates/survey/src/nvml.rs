@@ -148,7 +148,7 @@ fn device(library: &Library, gpu: &Gpu) -> Result<Value, String> {
         ("persistence", c"nvmlDeviceGetPersistenceMode"),
     ] {
         // SAFETY: as nvml.h declares all of these.
-        if let Some(number) = unsafe { number(library, symbol, device) } {
+        if let Some(number) = unsafe { query_number(library, symbol, device) } {
             about.insert(key.to_owned(), number.into());
         }
     }
@@ -164,7 +164,7 @@ fn device(library: &Library, gpu: &Gpu) -> Result<Value, String> {
 ///
 /// # Safety
 /// The symbol is a function of NVML's from a device to one unsigned.
-unsafe fn number(library: &Library, symbol: &CStr, device: Device) -> Option<c_uint> {
+unsafe fn query_number(library: &Library, symbol: &CStr, device: Device) -> Option<c_uint> {
     let mut number = 0;
     // SAFETY: the caller's promise; the out-pointer is valid.
     let code = unsafe { function::<DeviceNumber>(library, symbol).ok()?(device, &mut number) };

@@ -18,7 +18,7 @@ pub fn versions(request: &Request) -> Vec<Finding> {
     let mut rows = std::thread::scope(|scope| {
         let python = scope.spawn(|| python_rows(&request.path, request.python.clone()));
         let mut rows = looked_at(groups, request);
-        rows.extend(python.join().unwrap_or_default().into_iter().map(|row| row.of("PyTorch")));
+        rows.extend(python.join().unwrap_or_default().into_iter().map(|row| row.group("PyTorch")));
         rows
     });
     rows.retain(|row| row.state != State::Missing || matches!(row.name.as_str(), "MPI" | "NCCL" | "Python" | "torch"));

@@ -36,7 +36,7 @@ pub(super) struct OnGpus {
 
 impl OnGpus {
     /// How ranks of a checked case compute; None where they compute on the host, or are PyTorch's.
-    pub(super) fn of(case: &Case, fields: &Fields) -> Option<Self> {
+    pub(super) fn from_case(case: &Case, fields: &Fields) -> Option<Self> {
         let ours = is_on_gpus(case) && !is_pytorch(case);
         ours.then(|| Self {
             library: fields.cublas_library.clone(),
@@ -102,8 +102,9 @@ fn cudnn(given: &OnGpus, task: &Task, rank: u32) -> Result<FoundCudnn, Failure> 
         Attends::Cudnn => Some("kernels of attention by `cudnn`"),
         Attends::Fastest | Attends::Own => None,
     };
-    let may =
-        given.attends == Attends::Fastest && task.recipe.precision.bytes() == 2 && attention::of(task, rank).is_some();
+    let may = given.attends == Attends::Fastest
+        && task.recipe.precision.bytes() == 2
+        && attention::first_attention(task, rank).is_some();
     let name = given.cudnn.as_deref();
     match (needs, comm::chosen_library(name, CUDNN_STEMS)) {
         (Some(what), found) => Cudnn::found(found, name, what).map(FoundCudnn::Needed).map_err(refused),

@@ -68,7 +68,7 @@ fn task(case: &Case) -> Result<Task, Failure> {
 }
 
 fn fault(trials: &[Trial]) -> Option<String> {
-    match metrics::notes(trials.last()) {
+    match metrics::read_notes(trials.last()) {
         Some(notes) => metrics::disagreement(&notes),
         None => Some("ranks noted nothing of their steps".to_owned()),
     }
@@ -111,7 +111,7 @@ impl Benchmark for TrainingBenchmark {
     }
 
     fn metrics(&self, case: &Case, measured: &Measured<'_>) -> Map<String, Value> {
-        let (Ok(task), Some(notes)) = (Task::from_case(case), metrics::notes(measured.trials.last())) else {
+        let (Ok(task), Some(notes)) = (Task::from_case(case), metrics::read_notes(measured.trials.last())) else {
             return Map::new();
         };
         let mut found = metrics::of_training(&metrics::balanced(task, &notes), measured, &notes, !is_pytorch(case));
@@ -167,7 +167,7 @@ impl Benchmark for MemoryBenchmark {
     }
 
     fn metrics(&self, case: &Case, measured: &Measured<'_>) -> Map<String, Value> {
-        let (Ok(task), Some(notes)) = (Task::from_case(case), metrics::notes(measured.trials.last())) else {
+        let (Ok(task), Some(notes)) = (Task::from_case(case), metrics::read_notes(measured.trials.last())) else {
             return Map::new();
         };
         metrics::of_memory(&metrics::balanced(task, &notes), measured, &notes)
@@ -186,7 +186,7 @@ impl Benchmark for MemoryBenchmark {
     }
 
     fn predicted(&self, case: &Case) -> Map<String, Value> {
-        Task::from_case(case).map_or_else(|_| Map::new(), |task| metrics::predicted(&task))
+        Task::from_case(case).map_or_else(|_| Map::new(), |task| metrics::predicted_memory(&task))
     }
 
     fn fault(&self, _case: &Case, trials: &[Trial]) -> Option<String> {

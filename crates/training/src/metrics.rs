@@ -1,4 +1,4 @@
-//! From what ranks noted to the case line: rates, phases, MFU, memory.
+//! Computes the metrics of a case line from what its ranks noted: rates, phases, MFU, memory.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,20 +19,20 @@ use super::notes::{Notes, Phases};
 use super::predict;
 use super::resolve::Task;
 
-/// What the ranks noted up to this trial; None where one of them noted nothing.
-pub(super) fn notes(trial: Option<&Trial>) -> Option<Vec<Notes>> {
+/// What all ranks noted up to the end of this trial; None if one of them noted nothing.
+pub(super) fn read_notes(trial: Option<&Trial>) -> Option<Vec<Notes>> {
     let details = &trial?.details;
     let notes: Vec<Notes> = details.iter().filter_map(Notes::read).collect();
     (!notes.is_empty() && notes.len() == details.len()).then_some(notes)
 }
 
-/// Losses of the first trial: later ones go on from where it ended.
+/// Losses of the first trial: later trials continue its training.
 fn first_losses(measured: &Measured<'_>) -> Value {
-    let first = notes(measured.trials.first());
-    first.map_or(Value::Null, |notes| notes[0].losses().map(number).collect())
+    let first = read_notes(measured.trials.first());
+    first.map_or(Value::Null, |notes| notes[0].losses().map(json_number).collect())
 }
 
-/// The task as the ranks have balanced it.
+/// The task with its blocks and micro-batches as the ranks have balanced them.
 pub(super) fn balanced(mut task: Task, notes: &[Notes]) -> Task {
     let Notes { stages, micro_batches, .. } = &notes[0];
     if micro_batches.len() == task.recipe.micro_batches.len() {
@@ -42,22 +42,22 @@ pub(super) fn balanced(mut task: Task, notes: &[Notes]) -> Task {
     task
 }
 
-/// A number, if it is one.
-pub(super) fn number(value: f64) -> Value {
+/// A JSON number; null for NaN and infinity, which JSON does not have.
+pub(super) fn json_number(value: f64) -> Value {
     serde_json::Number::from_f64(value).map_or(Value::Null, Value::Number)
 }
 
-/// The metrics of a training case. What programs hold and exchange is known of `ours` only, and not of what others run.
-pub(super) fn of_training(task: &Task, measured: &Measured<'_>, notes: &[Notes], ours: bool) -> Map<String, Value> {
+/// The metrics of a training case. Only native ranks run programs, from which memory and traffic are predicted.
+pub(super) fn of_training(task: &Task, measured: &Measured<'_>, notes: &[Notes], native: bool) -> Map<String, Value> {
     let (mut metrics, median_s) = (Map::new(), measured.times.median);
     STEP_S.put(&mut metrics, measured.times.clone());
     PHASES_S.put(&mut metrics, phases(notes));
     put_rates(&mut metrics, task, median_s, notes.len());
-    // Cores have the peak that their own rank measured at the same time.
-    let peak = measured.peak.filter(|_| !ours || task.gpus.is_some());
-    MFU.put(&mut metrics, mfu(task, median_s, notes, (ours, peak)));
+    // Native ranks on CPUs measure the peak of their own cores in the same run: it fits better than that of a profile.
+    let profile_peak = measured.peak.filter(|_| !native || task.gpus.is_some());
+    MFU.put(&mut metrics, mfu(task, median_s, notes, (native, profile_peak)));
     LOSS.put(&mut metrics, first_losses(measured));
-    if let Some(outlines) = predict::outlines(task).ok().filter(|_| ours) {
+    if let Some(outlines) = predict::outlines(task).ok().filter(|_| native) {
         MEMORY.put(&mut metrics, memory(Some(predict::categories(task, &outlines)), notes));
         TRAFFIC.put(&mut metrics, predict::traffic(&outlines));
         if let Some(parts) = phase_work(&outlines, notes) {
@@ -77,7 +77,7 @@ pub(super) fn of_training(task: &Task, measured: &Measured<'_>, notes: &[Notes],
     metrics
 }
 
-/// The phases of a step on all ranks: operations, memory traffic, and the time of the rank that computes longest.
+/// The work of each phase: operations and memory traffic of all ranks, and the time of the rank that computes longest.
 fn phase_work(outlines: &[parallel::Outline], notes: &[Notes]) -> Option<Map<String, Value>> {
     let slowest = notes.iter().max_by(|a, b| a.phases.computing().total_cmp(&b.phases.computing()));
     let Phases { forward, backward, optimizer, .. } = slowest.map(|rank| &rank.phases)?;
@@ -85,8 +85,7 @@ fn phase_work(outlines: &[parallel::Outline], notes: &[Notes]) -> Option<Map<Str
         let work = |outline: &parallel::Outline| outline.phases.get(&phase).copied().unwrap_or_default();
         let sum =
             |pick: fn(&parallel::PhaseWork) -> f64| outlines.iter().map(|outline| pick(&work(outline))).sum::<f64>();
-        let sums = [sum(|work| work.flops), sum(|work| work.bytes)];
-        let [flops, bytes] = sums.map(Some);
+        let [flops, bytes] = [sum(|work| work.flops), sum(|work| work.bytes)].map(Some);
         json!(PartWork { seconds: Some(seconds), flops, bytes })
     };
     let parts = [
@@ -97,7 +96,7 @@ fn phase_work(outlines: &[parallel::Outline], notes: &[Notes]) -> Option<Map<Str
     Some(parts.into_iter().map(|(name, part)| (name.to_owned(), part)).collect())
 }
 
-/// How gradients are exchanged, in a word; none where no replica has another to exchange them with.
+/// How gradients are exchanged, in a word; null if there is only one replica.
 fn exchange(task: &Task) -> Value {
     match (task.recipe.communicate, task.recipe.overlap) {
         _ if task.recipe.mesh.data < 2 => Value::Null,
@@ -118,8 +117,8 @@ pub(super) fn of_memory(task: &Task, measured: &Measured<'_>, notes: &[Notes]) -
     metrics
 }
 
-/// The memory of a case that is not run: by category, and nothing measured.
-pub(super) fn predicted(task: &Task) -> Map<String, Value> {
+/// The metrics of a memory case that is not run: predicted bytes by category.
+pub(super) fn predicted_memory(task: &Task) -> Map<String, Value> {
     let mut metrics = Map::new();
     if let Ok(outlines) = predict::outlines(task) {
         MEMORY.put(&mut metrics, memory(Some(predict::categories(task, &outlines)), &[]));
@@ -140,18 +139,18 @@ fn put_rates(metrics: &mut Map<String, Value>, task: &Task, median_s: f64, ranks
     }
 }
 
-/// Medians of the slowest rank's phases, then those of each rank.
+/// Median phase times of the rank that computes longest, then those of each rank.
 ///
-/// A rank in a collective waits for the others before anything is transferred; what the rank that waited least spent is
-/// the transfer, and what others spent beyond it is waiting (definitions: stalls and stragglers), here over a whole step.
-/// Who waits least may differ from step to step, so the minimum over ranks is that of each step, and then the median over
-/// steps counts: the minimum of the ranks' medians would take waiting for transfer.
+/// A rank in a collective waits for the others before anything is transferred. The time of the rank that waits least is
+/// the transfer; what others spend beyond it is waiting (definitions: stalls and stragglers), here over a whole step.
+/// Which rank waits least may differ from step to step. So the minimum over ranks is taken in each step, and then the
+/// median over steps: the minimum of the ranks' medians would count waiting as transfer.
 fn phases(notes: &[Notes]) -> Value {
-    let transfers = transfers(notes);
+    let transfers = transfer_times(notes);
     let transfer = transfers.as_ref().map(|all| stats::median(all));
-    let waits = |rank: &Notes| {
-        let all = transfers.as_ref()?.iter().zip(&rank.communication_s).map(|(transfer, own)| own - transfer);
-        Some(stats::median(&all.collect::<Vec<_>>()))
+    let wait = |rank: &Notes| {
+        let waits = transfers.as_ref()?.iter().zip(&rank.communication_s).map(|(transfer, own)| own - transfer);
+        Some(stats::median(&waits.collect::<Vec<_>>()))
     };
     let phases_of = |rank: &Notes| {
         let own = &rank.phases;
@@ -160,41 +159,43 @@ fn phases(notes: &[Notes]) -> Value {
             ("forward", Some(own.forward)),
             ("backward", Some(own.backward)),
             ("communication", transfer),
-            ("wait", waits(rank)),
+            ("wait", wait(rank)),
             ("optimizer", Some(own.optimizer)),
         ]
     };
-    let number = |value: Option<f64>| value.map_or(Value::Null, number);
-    // Who waits least is who the others wait for; of two that wait alike, the one that takes longer.
+    let number_or_null = |value: Option<f64>| value.map_or(Value::Null, json_number);
+    // The others wait for the rank that computes longest.
     let slowest = notes.iter().max_by(|a, b| a.phases.computing().total_cmp(&b.phases.computing()));
     let Some(slowest) = slowest else { return Value::Null };
     let measured = || phases_of(slowest).into_iter().enumerate().filter(|(_, (_, value))| value.is_some());
-    let mut all: Map<String, Value> = measured().map(|(_, (name, value))| (name.to_owned(), number(value))).collect();
+    let mut times: Map<String, Value> =
+        measured().map(|(_, (name, value))| (name.to_owned(), number_or_null(value))).collect();
     let mut ranks = Map::new();
     for (index, (name, _)) in measured() {
-        ranks.insert(name.to_owned(), notes.iter().map(|rank| number(phases_of(rank)[index].1)).collect());
+        ranks.insert(name.to_owned(), notes.iter().map(|rank| number_or_null(phases_of(rank)[index].1)).collect());
     }
-    all.insert("per_rank".to_owned(), Value::Object(ranks));
-    Value::Object(all)
+    times.insert("per_rank".to_owned(), Value::Object(ranks));
+    Value::Object(times)
 }
 
-/// Seconds of transfer in each step: those of the rank that waited least in it. None if a rank did not measure them.
-fn transfers(notes: &[Notes]) -> Option<Vec<f64>> {
+/// Seconds of transfer in each step: those of the rank that waited least. None if a rank did not measure them.
+fn transfer_times(notes: &[Notes]) -> Option<Vec<f64>> {
     let steps = notes.iter().map(|rank| rank.communication_s.len()).min()?;
     let all_measured = steps > 0 && notes.iter().all(|rank| rank.phases.communication.is_some());
     let least = |step: usize| notes.iter().map(|rank| rank.communication_s[step]).fold(f64::INFINITY, f64::min);
     all_measured.then(|| (0..steps).map(least).collect())
 }
 
+/// Adds a value unless it is null.
 fn put(metrics: &mut Map<String, Value>, name: &str, value: Value) {
     if !value.is_null() {
         metrics.insert(name.to_owned(), value);
     }
 }
 
-/// Shares of the peak that all ranks' cores, or GPUs, reached together; `given` is that of a profile.
-fn mfu(task: &Task, median_s: f64, notes: &[Notes], (ours, given): (bool, Option<(f64, &str)>)) -> Value {
-    let peak: f64 = given.map_or_else(|| notes.iter().map(|rank| rank.peak_flops).sum(), |(peak, _)| peak);
+/// MFU by each convention: shares of the peak of all ranks' cores or GPUs, which is that of a profile if there is one.
+fn mfu(task: &Task, median_s: f64, notes: &[Notes], (native, profile_peak): (bool, Option<(f64, &str)>)) -> Value {
+    let peak: f64 = profile_peak.map_or_else(|| notes.iter().map(|rank| rank.peak_flops).sum(), |(peak, _)| peak);
     if peak <= 0.0 {
         return Value::Null;
     }
@@ -205,52 +206,52 @@ fn mfu(task: &Task, median_s: f64, notes: &[Notes], (ours, given): (bool, Option
         Some(flops * batch / median_s / peak)
     };
     let mut shares = Map::new();
-    put(&mut shares, "headline", share(headline).map_or(Value::Null, number));
+    put(&mut shares, "headline", share(headline).map_or(Value::Null, json_number));
     put(&mut shares, "convention", headline.to_string().into());
     for convention in <Convention as terms::Named>::ALL {
-        put(&mut shares, &convention.to_string(), share(*convention).map_or(Value::Null, number));
+        put(&mut shares, &convention.to_string(), share(*convention).map_or(Value::Null, json_number));
     }
     if task.recipe.recompute {
-        let done: f64 = predict::outlines(task).unwrap_or_default().iter().map(|outline| outline.flops).sum();
-        put(&mut shares, "hfu", number(done / median_s / peak));
+        let executed: f64 = predict::outlines(task).unwrap_or_default().iter().map(|outline| outline.flops).sum();
+        put(&mut shares, "hfu", json_number(executed / median_s / peak));
     }
     let gemm: f64 = notes.iter().map(|rank| rank.gemm_flops).sum();
     if let Some(share) = share(headline).filter(|_| gemm > 0.0) {
-        put(&mut shares, "of_gemm", number(share * peak / gemm));
-        put(&mut shares, "gemm_flops", number(gemm));
+        put(&mut shares, "of_gemm", json_number(share * peak / gemm));
+        put(&mut shares, "gemm_flops", json_number(gemm));
     }
     put(&mut shares, "parameters", model.product_parameters().into());
-    put(&mut shares, "peak_flops", number(peak));
+    put(&mut shares, "peak_flops", json_number(peak));
     put(&mut shares, "multiplied", multiplied(notes));
     let threads = notes.len() * task.threads;
-    let loops: BTreeSet<&str> = notes.iter().map(|rank| rank.peak_source.as_str()).collect();
-    let loops: Vec<&str> = loops.into_iter().collect();
-    let loops = loops.join(" and ");
-    let source = match (ours, given) {
+    let sources: BTreeSet<&str> = notes.iter().map(|rank| rank.peak_source.as_str()).collect();
+    let sources = sources.into_iter().collect::<Vec<_>>().join(" and ");
+    let source = match (native, profile_peak) {
         (_, Some((_, profile))) => format!("the profile `{profile}`: the fastest product or loop"),
         (true, None) if task.gpus.is_none() => {
-            format!("measured: a loop of multiplications and additions, {loops}, {threads} threads at once")
+            format!("measured: a loop of multiplications and additions, {sources}, {threads} threads at once")
         }
-        (_, None) => format!("measured: {loops}, on {}", ::view::number::count(notes.len(), "GPU", "GPUs")),
+        (_, None) => format!("measured: {sources}, on {}", ::view::number::count(notes.len(), "GPU", "GPUs")),
     };
     put(&mut shares, "peak_source", source.into());
     Value::Object(shares)
 }
 
-/// Share of all ranks' products that each way to multiply did.
+/// Share of all ranks' operations that each multiplier executed.
 fn multiplied(notes: &[Notes]) -> Value {
     let mut sums: BTreeMap<Multiplier, f64> = BTreeMap::new();
-    for (by, flops) in notes.iter().flat_map(|rank| &rank.multiplied) {
-        *sums.entry(*by).or_default() += flops;
+    for (multiplier, flops) in notes.iter().flat_map(|rank| &rank.multiplied) {
+        *sums.entry(*multiplier).or_default() += flops;
     }
-    let all: f64 = sums.values().sum();
-    let shares: Map<String, Value> = sums.iter().map(|(by, flops)| (by.to_string(), number(flops / all))).collect();
+    let total: f64 = sums.values().sum();
+    let share = |(multiplier, flops): (&Multiplier, &f64)| (multiplier.to_string(), json_number(flops / total));
+    let shares: Map<String, Value> = sums.iter().map(share).collect();
     if shares.is_empty() { Value::Null } else { Value::Object(shares) }
 }
 
-/// Predicted by category and measured, in bytes over all ranks. `process` is what ranks held before anything of the case
-/// was there (program, libraries, measuring code): no plan knows it, so it is measured, is not part of what was predicted, and is
-/// taken off what was measured before the two are compared.
+/// Predicted bytes by category and measured bytes, over all ranks. `process` is what ranks held before the case began:
+/// program, libraries, measuring code. No plan predicts it, so it is subtracted from what was measured before the two
+/// are compared.
 fn memory(predicted: Option<Map<String, Value>>, notes: &[Notes]) -> MemoryTotals {
     let process: u64 = notes.iter().map(|rank| rank.base_bytes).sum();
     let total: u64 = notes.iter().map(|rank| rank.held_bytes).sum();
@@ -269,7 +270,7 @@ fn memory(predicted: Option<Map<String, Value>>, notes: &[Notes]) -> MemoryTotal
     MemoryTotals { predicted: Some(predicted), parts, measured, difference }
 }
 
-/// What was predicted, in as many parts as a table shows.
+/// Predicted bytes, with categories summed to the parts that a table shows.
 fn parts(predicted: &Map<String, Value>) -> Map<String, Value> {
     const PARTS: [(&str, &[&str]); 6] = [
         ("parameters", &["parameters"]),
@@ -289,8 +290,8 @@ fn cpu(task: &Task, notes: &[Notes]) -> Value {
     json!({
         "compute_threads": notes.len() * task.threads,
         "threads": notes.iter().map(|rank| rank.threads).sum::<u64>(),
-        "seconds": number(seconds),
-        "seconds_per_step": number(seconds / steps),
+        "seconds": json_number(seconds),
+        "seconds_per_step": json_number(seconds / steps),
     })
 }
 
@@ -300,7 +301,7 @@ pub(super) fn disagreement(notes: &[Notes]) -> Option<String> {
     for (rank, other) in notes.iter().enumerate().skip(1) {
         if other.loss_bits.len() != first.loss_bits.len() {
             let (a, b) = (first.loss_bits.len(), other.loss_bits.len());
-            return Some(format!("rank 0 made {a} steps, but rank {rank} made {b}"));
+            return Some(format!("rank 0 ran {a} steps, but rank {rank} ran {b}"));
         }
         let differs = first.losses().zip(other.losses()).position(|(a, b)| a.to_bits() != b.to_bits());
         if let Some(step) = differs {
@@ -323,7 +324,7 @@ mod tests {
 
     #[test]
     fn communication_is_the_least_of_each_step() {
-        // Transfer takes 1.7 ms; in each step another of three ranks is last, and the others wait 6 ms for it.
+        // Transfer takes 1.7 ms; in each step a different one of three ranks is last, and the others wait 6 ms for it.
         let (transfer, wait) = (1.7e-3, 7.7e-3);
         let communication_of =
             |own: usize| -> Vec<f64> { (0..9).map(|step| if step % 3 == own { transfer } else { wait }).collect() };
@@ -335,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn communication_that_a_rank_cannot_tell_is_left_out() {
+    fn communication_that_a_rank_cannot_time_is_left_out() {
         let silent = Notes { phases: Phases { communication: None, ..Phases::default() }, ..Notes::default() };
         let phases = phases(&[rank(&[1.0]), silent]);
         assert_eq!((phases.get("communication"), phases.get("wait")), (None, None));
@@ -357,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn the_process_is_no_part_of_what_was_predicted() {
+    fn memory_of_the_process_is_not_predicted() {
         let predicted: Map<String, Value> =
             [("parameters".to_owned(), json!(600)), ("activations".to_owned(), json!(300))].into_iter().collect();
         let held = |base_bytes, held_bytes| Notes { base_bytes, held_bytes, ..Notes::default() };
@@ -366,7 +367,7 @@ mod tests {
         assert_eq!(memory["predicted"].get("process"), None);
         assert_eq!(memory["measured"]["process"], 10_000);
         assert_eq!((&memory["measured"]["total"], &memory["measured"]["case"]), (&json!(11_000), &json!(1_000)));
-        // 900 bytes of 1,000, and not 10,900 of 11,000.
+        // 900 bytes of 1,000, rather than 10,900 of 11,000.
         assert_eq!(memory["difference"], -0.1);
     }
 }

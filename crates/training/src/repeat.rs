@@ -12,7 +12,7 @@ use record::{Case, CaseLine};
 use terms::{Dtype, FieldError};
 
 use super::fields::Repeating;
-use super::metrics::notes;
+use super::metrics::read_notes;
 use super::resolve::Task;
 
 /// Steps of a run.
@@ -124,7 +124,7 @@ pub(super) fn found(measured: &Measured<'_>) -> Option<Reproducible> {
     // Ranks that are kept for the next trial have repeated their steps once.
     let begun = measured.trials.iter().enumerate().filter(|(number, trial)| *number == 0 || trial.fresh);
     let of_ranks = |trial| -> Vec<Option<Noted>> {
-        notes(Some(trial)).into_iter().flatten().map(|notes| notes.repeated).collect()
+        read_notes(Some(trial)).into_iter().flatten().map(|notes| notes.repeated).collect()
     };
     let mut trials: Vec<Vec<Option<Noted>>> = begun.map(|(_, trial)| of_ranks(trial)).collect();
     trials.iter_mut().for_each(|ranks| with_rank_0(ranks));
@@ -180,17 +180,17 @@ mod tests {
         Trial { fresh, details: ranks.map(details).to_vec(), ..Trial::default() }
     }
 
-    fn of(trials: &[Trial]) -> Reproducible {
+    fn compare_trials(trials: &[Trial]) -> Reproducible {
         found(&Measured { times: &TimeSummary::default(), limit: None, peak: None, trials }).unwrap()
     }
 
     #[test]
     fn runs_ranks_and_fresh_trials_are_compared() {
-        let same = of(&[trial(true, [1.0, 1.0]), trial(false, [1.0, 1.0]), trial(true, [1.0, 1.0])]);
+        let same = compare_trials(&[trial(true, [1.0, 1.0]), trial(false, [1.0, 1.0]), trial(true, [1.0, 1.0])]);
         assert_eq!((same.share(), same.results, same.trials, same.ranks), (Some(1.0), 4, 2, 2), "one trial was kept");
-        let ranks = of(&[trial(true, [1.0, 1.25])]);
+        let ranks = compare_trials(&[trial(true, [1.0, 1.25])]);
         assert_eq!(ranks.within[0].difference.as_ref().map(|by| by.first), Some(3));
-        let trials = of(&[trial(true, [1.0, 1.0]), trial(true, [1.25, 1.25])]);
+        let trials = compare_trials(&[trial(true, [1.0, 1.0]), trial(true, [1.25, 1.25])]);
         let differing: Vec<&str> =
             trials.within.iter().filter(|one| one.difference.is_some()).map(|one| one.varied.as_str()).collect();
         assert_eq!(differing, ["trials"]);

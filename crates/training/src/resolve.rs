@@ -57,7 +57,7 @@ impl Task {
         let model = model(&fields.model, &dimensions(case))?;
         let accumulates = fields.accumulate > fields.micro_batches();
         let micro_batches = fields.parts() as usize;
-        let gpus = OnGpus::of(case, &fields);
+        let gpus = OnGpus::from_case(case, &fields);
         let recipe = Recipe {
             mesh,
             precision: fields.precision,

@@ -129,7 +129,7 @@ fn begin(seconds: &str) -> String {
 struct Draw(u64);
 
 impl Draw {
-    fn of<T: Copy>(&mut self, choices: &[T]) -> T {
+    fn one_of<T: Copy>(&mut self, choices: &[T]) -> T {
         // The constants of Knuth's MMIX; the high bits are the random ones.
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         choices[(self.0 >> 33) as usize % choices.len()]
@@ -145,17 +145,17 @@ fn schedules(cases: usize, seed: u64) -> String {
     let mut draw = Draw(seed);
     for _ in 0..cases {
         let (data, tensor, pipeline) = loop {
-            let mesh = (draw.of(&[1, 2, 4]), draw.of(&[1, 1, 2]), draw.of(&[1, 2, 3, 4]));
+            let mesh = (draw.one_of(&[1, 2, 4]), draw.one_of(&[1, 1, 2]), draw.one_of(&[1, 2, 3, 4]));
             if (2..=16).contains(&(mesh.0 * mesh.1 * mesh.2)) {
                 break mesh;
             }
         };
         // 6 to 10 layers, the embedding and the head do not divide by 3 or 4.
-        let layers = draw.of(&[6, 7, 10]);
-        let schedule = if pipeline > 1 { draw.of(&["gpipe", "1f1b", "interleaved"]) } else { "1f1b" };
+        let layers = draw.one_of(&[6, 7, 10]);
+        let schedule = if pipeline > 1 { draw.one_of(&["gpipe", "1f1b", "interleaved"]) } else { "1f1b" };
         let chunks = if schedule == "interleaved" { ", chunks: 2" } else { "" };
-        let micros = pipeline * draw.of(&[1, 2, 3]);
-        let (bandwidth, latency) = draw.of(&[("50MB/s", "100us"), ("200MB/s", "50us"), ("1GB/s", "20us")]);
+        let micros = pipeline * draw.one_of(&[1, 2, 3]);
+        let (bandwidth, latency) = draw.one_of(&[("50MB/s", "100us"), ("200MB/s", "50us"), ("1GB/s", "20us")]);
         let schedule = if pipeline > 1 {
             format!(", schedule: {schedule}{chunks}, micro_batches: {micros}")
         } else {
@@ -166,9 +166,9 @@ fn schedules(cases: usize, seed: u64) -> String {
             "  - {{{SLEEPS}, layers: {layers}, sleep_time: {}, ranks: {}, mesh: {data}x{tensor}x{pipeline}{schedule}, batch: {micros}, \
              overlap: {}, pace_bandwidth: {bandwidth}, pace_latency: {latency}}}",
             // Two cores wake so many ranks in time only if they sleep longer.
-            draw.of(if data * tensor * pipeline > 8 { &["4ms", "6ms", "8ms"] } else { &["1ms", "2ms", "4ms"] }),
+            draw.one_of(if data * tensor * pipeline > 8 { &["4ms", "6ms", "8ms"] } else { &["1ms", "2ms", "4ms"] }),
             data * tensor * pipeline,
-            draw.of(&["true", "false"]),
+            draw.one_of(&["true", "false"]),
         );
     }
     text

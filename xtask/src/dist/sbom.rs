@@ -16,7 +16,7 @@ const BINARY: &str = "rankmark";
 /// What cargo says.
 pub(super) fn document(root: &Path, targets: &[&str], epoch: &str) -> Result<String, String> {
     let lock = std::fs::read_to_string(root.join("Cargo.lock")).map_err(|error| format!("Cargo.lock: {error}"))?;
-    let found = of(&metadata(root, targets)?, &checksums(&lock), &time(epoch)?)?;
+    let found = build_sbom(&metadata(root, targets)?, &checksums(&lock), &time(epoch)?)?;
     serde_json::to_string_pretty(&found).map(|text| text + "\n").map_err(|error| error.to_string())
 }
 
@@ -84,7 +84,7 @@ fn reached<'a>(metadata: &'a Value, first: &'a str) -> (BTreeSet<&'a str>, BTree
     (building.difference(&built_in).copied().collect(), built_in)
 }
 
-fn of(metadata: &Value, sums: &BTreeMap<(String, String), String>, time: &str) -> Result<Value, String> {
+fn build_sbom(metadata: &Value, sums: &BTreeMap<(String, String), String>, time: &str) -> Result<Value, String> {
     let packages = metadata["packages"].as_array().map_or(&[][..], Vec::as_slice);
     let own = packages.iter().find(|package| text(package, "name") == BINARY);
     let own = own.ok_or_else(|| format!("no package is named {BINARY}"))?;
@@ -205,7 +205,7 @@ mod tests {
         });
         let lock = "version = 4\n\n[[package]]\nname = \"a\"\nversion = \"1.0.0\"\nchecksum = \"00ff\"\n\n\
                     [[package]]\nname = \"rankmark\"\nversion = \"1.0.0\"\n";
-        let found = of(&metadata, &checksums(lock), "t").unwrap();
+        let found = build_sbom(&metadata, &checksums(lock), "t").unwrap();
         let listed: Vec<[&str; 2]> = found["components"]
             .as_array()
             .unwrap()
@@ -218,7 +218,7 @@ mod tests {
         assert_eq!(found["metadata"]["component"]["type"], "application");
         let needs = json!({"ref": "pkg:cargo/rankmark@1.0.0", "dependsOn": ["pkg:cargo/a@1.0.0", "pkg:cargo/b@1.0.0"]});
         assert!(found["dependencies"].as_array().unwrap().contains(&needs), "{found}");
-        assert!(of(&json!({"packages": []}), &BTreeMap::new(), "t").is_err());
+        assert!(build_sbom(&json!({"packages": []}), &BTreeMap::new(), "t").is_err());
     }
 
     /// The document of this repository has the checksum and the licence of every crate of the registry, and

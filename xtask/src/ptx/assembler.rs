@@ -53,7 +53,7 @@ impl Assembler {
 
     /// The GPUs from one on: `70` of sm_70.
     pub(super) fn gpus_from(&self, first: &str) -> Vec<String> {
-        self.gpus.iter().filter(|gpu| number(gpu) >= first.parse().unwrap_or(0)).cloned().collect()
+        self.gpus.iter().filter(|gpu| sm_number(gpu) >= first.parse().unwrap_or(0)).cloned().collect()
     }
 
     /// What it says of a text for each of these GPUs, on all cores.
@@ -108,12 +108,12 @@ impl Assembler {
 fn known(help: &str) -> Vec<String> {
     let names = help.split('\'').filter(|word| word.starts_with("sm_"));
     let mut all: Vec<String> = names.map(str::to_owned).collect::<BTreeSet<_>>().into_iter().collect();
-    all.sort_by_key(|gpu| number(gpu));
+    all.sort_by_key(|gpu| sm_number(gpu));
     all
 }
 
 /// 90 of `sm_90a`.
-pub(super) fn number(gpu: &str) -> u32 {
+pub(super) fn sm_number(gpu: &str) -> u32 {
     let digits: String = gpu.chars().filter(char::is_ascii_digit).collect();
     digits.parse().unwrap_or(0)
 }

@@ -13,7 +13,7 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
         pages.clone().map(|file| (file.path.clone(), anchors(&file.text))).collect();
     let mut findings = Vec::new();
     for file in pages {
-        for (line, target) in links::of(&file.text) {
+        for (line, target) in links::page_targets(&file.text) {
             let Some((path, anchor)) = target.split_once('#').filter(|(path, _)| !path.contains("://")) else {
                 continue;
             };

@@ -7,7 +7,8 @@ use super::tree::Tree;
 pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for file in tree.files.iter().filter(|file| is_page(&file.path)) {
-        for (line, target) in of(&file.text).filter(|(_, target)| !leads_somewhere(tree, &file.path, target)) {
+        let is_broken = |(_, target): &(usize, &str)| !leads_somewhere(tree, &file.path, target);
+        for (line, target) in page_targets(&file.text).filter(is_broken) {
             findings.push(Finding::error(&file.path, line, format!("`{target}` is not a file of this repository")));
         }
     }
@@ -43,7 +44,7 @@ pub(crate) fn is_page(path: &str) -> bool {
 }
 
 /// The targets of a page's links, with their lines from 1.
-pub(crate) fn of(text: &str) -> impl Iterator<Item = (usize, &str)> {
+pub(crate) fn page_targets(text: &str) -> impl Iterator<Item = (usize, &str)> {
     outside_code(text).flat_map(|(number, line)| targets(line).map(move |target| (number, target)))
 }
 

@@ -57,7 +57,7 @@ pub(super) fn check(case: &mut Case) -> Result<(), FieldError> {
         // The cases that it stands for are checked one by one.
         return Ok(());
     }
-    settle(case, &fields)
+    resolve_pair(case, &fields)
 }
 
 /// Refuses sizes that an activity of the case cannot have.
@@ -72,7 +72,7 @@ fn check_sizes(fields: &InterferenceFields) -> Result<(), FieldError> {
 }
 
 /// Leaves out what means nothing in the pair, and skips what cannot be.
-fn settle(case: &mut Case, fields: &InterferenceFields) -> Result<(), FieldError> {
+fn resolve_pair(case: &mut Case, fields: &InterferenceFields) -> Result<(), FieldError> {
     let pair = [Some(fields.activity), fields.beside.activity()];
     let concerned: Vec<&str> = pair.into_iter().flatten().flat_map(|of| own(of).iter().copied()).collect();
     for name in all_own().filter(|name| !concerned.contains(name)) {

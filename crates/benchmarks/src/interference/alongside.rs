@@ -118,15 +118,15 @@ impl Drop for Alongside {
     }
 }
 
-fn number(rank: &Map<String, Value>, name: &str) -> u64 {
+fn number_or_zero(rank: &Map<String, Value>, name: &str) -> u64 {
     rank.get(name).and_then(Value::as_u64).unwrap_or(0)
 }
 
 /// Seconds of a unit beside the calls: of the slowest rank, the median over trials. None where nothing ran.
 pub(super) fn unit_s(trials: &[Trial]) -> Option<f64> {
     let unit = |rank: &Map<String, Value>| {
-        let units = number(rank, UNITS);
-        (units > 0).then(|| number(rank, UNITS_NS) as f64 / 1e9 / units as f64)
+        let units = number_or_zero(rank, UNITS);
+        (units > 0).then(|| number_or_zero(rank, UNITS_NS) as f64 / 1e9 / units as f64)
     };
     let slowest = |trial: &Trial| trial.details.iter().filter_map(unit).reduce(f64::max);
     let units: Vec<f64> = trials.iter().filter_map(slowest).collect();
@@ -135,7 +135,7 @@ pub(super) fn unit_s(trials: &[Trial]) -> Option<f64> {
 
 /// Whether something ran beside the calls on every rank.
 pub(super) fn ran_everywhere(trial: &Trial) -> bool {
-    !trial.details.is_empty() && trial.details.iter().all(|rank| number(rank, UNITS) > 0)
+    !trial.details.is_empty() && trial.details.iter().all(|rank| number_or_zero(rank, UNITS) > 0)
 }
 
 #[cfg(test)]

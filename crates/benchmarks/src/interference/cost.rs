@@ -18,7 +18,7 @@ const FILE: f64 = 0.1;
 const BESIDE: f64 = 0.05;
 
 /// The cost of a trial that keeps `wanted` cores busy, on a host with `cores`.
-pub(super) fn of(fields: &InterferenceFields, wanted: usize, cores: usize) -> TrialCost {
+pub(super) fn cost_on(fields: &InterferenceFields, wanted: usize, cores: usize) -> TrialCost {
     let beside = fields.beside.activity();
     let own = unit_s(fields.activity, fields);
     // Threads that share a core take turns.
@@ -35,7 +35,7 @@ pub(super) fn of(fields: &InterferenceFields, wanted: usize, cores: usize) -> Tr
 
 /// The cost of the trial on this machine.
 pub(super) fn here(fields: &InterferenceFields, wanted: usize) -> TrialCost {
-    of(fields, wanted, machine::allowed_cpus().len())
+    cost_on(fields, wanted, machine::allowed_cpus().len())
 }
 
 /// Seconds that one unit of an activity takes.
@@ -66,13 +66,13 @@ mod tests {
             let plan = record::plan::from_flags(InterferenceBenchmark.about(), &given, &[]).unwrap();
             InterferenceFields::of(plan.cases.iter().find(|case| case.text("beside") == Some(beside)).unwrap()).unwrap()
         };
-        let alone = of(&fields("none"), 2, 4);
+        let alone = cost_on(&fields("none"), 2, 4);
         assert_eq!(alone, TrialCost { sample_s: 0.02, ..TrialCost::default() });
-        let copies = of(&fields("host_copy"), 4, 4);
+        let copies = cost_on(&fields("host_copy"), 4, 4);
         assert!(copies.around_s > 0.005 && copies.around_s < 0.05 && copies.more_s == 0.0, "{copies:?}");
-        let reads = of(&fields("storage_read"), 4, 4);
+        let reads = cost_on(&fields("storage_read"), 4, 4);
         assert!(reads.around_s > copies.around_s && reads.trial_s > copies.trial_s, "{reads:?}");
-        let shared = of(&fields("host_copy"), 4, 2);
+        let shared = cost_on(&fields("host_copy"), 4, 2);
         assert!(
             (shared.around_s / copies.around_s - 2.0).abs() < 1e-9 && shared.more_s > shared.around_s,
             "{shared:?}"

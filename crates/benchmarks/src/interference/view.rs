@@ -35,7 +35,7 @@ struct PairFamily<'a> {
 }
 
 impl PairFamily<'_> {
-    fn of(&self, key: ActivityPair) -> Option<PairCell<'_>> {
+    fn cell(&self, key: ActivityPair) -> Option<PairCell<'_>> {
         self.cells.iter().find(|(own, _)| *own == key).map(|(_, cell)| *cell)
     }
 
@@ -110,7 +110,7 @@ fn sentence(section: &str, family: &PairFamily) -> Option<String> {
         ));
     };
     let (own, other) = key;
-    let reverse = family.of((other, own));
+    let reverse = family.cell((other, own));
     let reverse =
         reverse.map_or_else(String::new, |cell| format!("; {} takes {}", other.words(), said((other, own), &cell)));
     let without = if worst.slowdown.known { "" } else { " Without intervals: a first look." };
@@ -141,7 +141,7 @@ fn heatmap(section: &Operation, family: &PairFamily) -> Option<NamedChart> {
     if family.cells.len() < 2 {
         return None;
     }
-    let of = |row: Activity, column: Activity| family.of((row, column)).map(|cell| cell.slowdown);
+    let of = |row: Activity, column: Activity| family.cell((row, column)).map(|cell| cell.slowdown);
     let has = |row: &Activity| family.cells.iter().any(|((own, _), _)| own == row);
     let rows: Vec<Activity> = Activity::EACH.into_iter().filter(has).collect();
     let has = |column: &Activity| family.cells.iter().any(|((_, other), _)| other == column);

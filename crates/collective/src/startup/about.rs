@@ -54,7 +54,7 @@ pub(super) fn check(case: &mut Case) -> Result<(), FieldError> {
         // The cases that it stands for are checked one by one.
         return Ok(());
     }
-    settle(&mut fields, case);
+    resolve_call(&mut fields, case);
     fields.write(&given, case);
     if fields.start == Start::Cold {
         sample_once(case)?;
@@ -94,7 +94,7 @@ fn check_fields(fields: &StartupFields) -> Result<(), FieldError> {
 }
 
 /// Writes down what the case leaves open. Sizes that do not divide round down, visibly; zero elements are skipped.
-fn settle(fields: &mut StartupFields, case: &mut Case) {
+fn resolve_call(fields: &mut StartupFields, case: &mut Case) {
     if !fields.stage.is_call() {
         return;
     }

@@ -81,11 +81,11 @@ fn of_stage(case: &Case, fields: &StartupFields, stage: Stage, start: Start) -> 
         case
     };
     let mut cases = if open.is_empty() { vec![base] } else { open.iter().map(with).collect() };
-    cases.iter_mut().for_each(settle);
+    cases.iter_mut().for_each(check_and_identify);
     cases
 }
 
-fn settle(case: &mut Case) {
+fn check_and_identify(case: &mut Case) {
     if let Err(refused) = check(case) {
         case.skip = Some(refused.error.on_one_line());
     }

@@ -71,7 +71,7 @@ impl Handle {
     fn new(symbols: Arc<Symbols>, comm: Comm, rank: u32, size: u32, abort: Abort) -> Self {
         let capabilities = Capabilities { progress: Progress::Device, peer_view: false };
         Self {
-            whole: Whole::of(&symbols),
+            whole: Whole::from_symbols(&symbols),
             symbols,
             comm,
             shape: Shape { rank, size, capabilities },

@@ -126,7 +126,7 @@ pub struct Whole {
 
 impl Whole {
     /// What a library has.
-    pub(super) fn of(symbols: &Symbols) -> Self {
+    pub(super) fn from_symbols(symbols: &Symbols) -> Self {
         Self {
             all_to_all: symbols.all_to_all.is_some(),
             gather: symbols.gather.is_some(),

@@ -90,7 +90,7 @@ pub(super) fn publish(endpoint: &mut Endpoint, plan: &CallPlan) -> Result<Slots>
     if slots != Slots::Large {
         endpoint.make_room()?;
     } else if endpoint.rounds.unsettled() > 0 {
-        endpoint.settle(0)?;
+        endpoint.settle_all_but(0)?;
     }
     let slot = slots.slot(&endpoint.areas[rank], endpoint.rounds.next_place());
     let own = if plan.shared() { 0..0 } else { plan.own_part() };

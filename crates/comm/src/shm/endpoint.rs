@@ -129,12 +129,12 @@ impl Endpoint {
     /// peers are not disturbed in each.
     #[inline(always)]
     pub(super) fn make_room(&mut self) -> Result<()> {
-        if self.rounds.has_room() { Ok(()) } else { self.settle(AHEAD / 2) }
+        if self.rounds.has_room() { Ok(()) } else { self.settle_all_but(AHEAD / 2) }
     }
 
     /// Waits for all in all rounds but the last `rest` ones, and compares their signatures with this rank's.
     #[inline(never)]
-    pub(super) fn settle(&mut self, rest: u32) -> Result<()> {
+    pub(super) fn settle_all_but(&mut self, rest: u32) -> Result<()> {
         while self.rounds.unsettled() > rest {
             let place = self.rounds.settle_next(Looks::Tight)?;
             // SAFETY: this rank's own header: it is not written again before the round of its place is settled.
@@ -155,7 +155,7 @@ impl Endpoint {
                     self.rounds.claim_next();
                 }
                 if self.rounds.unsettled() > 1 {
-                    self.settle(1)?;
+                    self.settle_all_but(1)?;
                 }
                 let place = self.rounds.settle_next(looks)?;
                 self.compare(signature, place, 0..self.ranks())

@@ -34,7 +34,7 @@ pub(super) fn find(endpoint: &mut Endpoint) -> Result<bool> {
 }
 
 fn timed_round(endpoint: &mut Endpoint, bytes: &mut [u8]) -> Result<Duration> {
-    endpoint.settle(0)?;
+    endpoint.settle_all_but(0)?;
     let (own, peer) = (endpoint.rank(), 1 - endpoint.rank());
     let slot = endpoint.areas[own].slot(endpoint.rounds.next_place());
     let begin = Instant::now();

@@ -122,7 +122,7 @@ impl Driver {
         let driver = Self { functions: DriverFunctions::open(path)? };
         // SAFETY: as cuda.h declares it.
         driver.succeeded("cuInit", unsafe { (driver.functions.init)(0) }).map_err(|error| error.to_string())?;
-        let number = driver.number().map_err(|error| error.to_string())?;
+        let number = driver.version_number().map_err(|error| error.to_string())?;
         if number < OLDEST {
             let [own, oldest] = [number, OLDEST].map(version);
             return Err(format!("the driver runs CUDA {own}, and {oldest} is needed: driver 520 or later"));
@@ -140,10 +140,10 @@ impl Driver {
     /// # Errors
     /// What the driver says.
     pub fn version(&self) -> Result<String> {
-        self.number().map(version)
+        self.version_number().map(version)
     }
 
-    fn number(&self) -> Result<c_int> {
+    fn version_number(&self) -> Result<c_int> {
         let mut number = 0;
         // SAFETY: as cuda.h declares it; the out-pointer is valid.
         self.succeeded("cuDriverGetVersion", unsafe { (self.functions.version)(&mut number) })?;

@@ -1,11 +1,13 @@
-//! What nodes have: nodes that have the same are of one kind, and peers. A node that has less than its peers lost a part.
+//! The hardware of nodes. Nodes with the same hardware are of one kind, and are peers. A node that has less than its
+//! peers lost a part.
 
 use std::collections::BTreeMap;
 
 use record::Machine;
 use serde::{Deserialize, Serialize};
 
-/// Firmware takes a little of the memory, and not the same on each node; a lost module is at least a thirty-second.
+/// Memory that differs by at most this share counts as the same. Firmware takes a little, and not the same on each
+/// node; a lost module is at least a thirty-second.
 const SAME_MEMORY: f64 = 0.02;
 
 /// The parts of a node that decide how fast it is.
@@ -16,16 +18,16 @@ pub struct Inventory {
     /// Physical cores, or hardware threads where cores are not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cores: Option<u32>,
-    /// Memory.
+    /// Bytes of memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_bytes: Option<u64>,
-    /// GPUs of each model.
+    /// Number of GPUs of each model.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub gpus: BTreeMap<String, usize>,
 }
 
 impl Inventory {
-    /// What a machine has.
+    /// The inventory of a machine.
     pub fn from_machine(machine: &Machine) -> Self {
         let mut gpus: BTreeMap<String, usize> = BTreeMap::new();
         machine.gpus.iter().for_each(|model| *gpus.entry(model.clone()).or_default() += 1);
@@ -45,25 +47,26 @@ impl Inventory {
             && same_memory(self.memory_bytes, other.memory_bytes)
     }
 
-    /// What it has less of than its peers, a clause each; None where it has more of anything, or other processors.
+    /// What it has less of than its peers, one clause each. None if it has less of nothing, more of anything, or other
+    /// processors.
     pub fn lost(&self, peers: &Self) -> Option<Vec<String>> {
         if self.processor != peers.processor || self.gpus.keys().any(|model| !peers.gpus.contains_key(model)) {
             return None;
         }
         let mut lost = Vec::new();
         if self.cores != peers.cores {
-            let (own, known) = (self.cores?, peers.cores?);
-            lost.push((own < known).then(|| format!("{own} cores, peers have {known}"))?);
+            let (own, expected) = (self.cores?, peers.cores?);
+            lost.push((own < expected).then(|| format!("{own} cores, peers have {expected}"))?);
         }
         if !same_memory(self.memory_bytes, peers.memory_bytes) {
-            let (own, known) = (self.memory_bytes?, peers.memory_bytes?);
-            lost.push((own < known).then(|| format!("{} of memory, peers have {}", gib(own), gib(known)))?);
+            let (own, expected) = (self.memory_bytes?, peers.memory_bytes?);
+            lost.push((own < expected).then(|| format!("{} of memory, peers have {}", gib(own), gib(expected)))?);
         }
-        for (model, known) in &peers.gpus {
+        for (model, expected) in &peers.gpus {
             let own = self.gpus.get(model).copied().unwrap_or(0);
-            if own != *known {
+            if own != *expected {
                 let gpus = if own == 1 { "GPU" } else { "GPUs" };
-                lost.push((own < *known).then(|| format!("{own} {gpus} ({model}), peers have {known}"))?);
+                lost.push((own < *expected).then(|| format!("{own} {gpus} ({model}), peers have {expected}"))?);
             }
         }
         (!lost.is_empty()).then_some(lost)
@@ -90,41 +93,41 @@ fn gib(bytes: u64) -> String {
     format!("{:.0} GiB", bytes as f64 / f64::from(1 << 30))
 }
 
-/// Kinds of nodes, and of each node its kind with what it lost. `fewest`: so many nodes make a kind that others can have lost
-/// parts of; `learned`: kinds that are known already.
-pub(super) fn kinds(
+/// Sorts nodes into kinds: the kinds, and for each node its kind and what it lost. A kind with fewer than `fewest`
+/// nodes that is not among the `learned` ones may be another kind that lost parts.
+pub(super) fn sort_into_kinds(
     nodes: &[&Inventory],
     learned: &[Inventory],
     fewest: usize,
 ) -> (Vec<Inventory>, Vec<(usize, Vec<String>)>) {
     let mut kinds: Vec<Inventory> = Vec::new();
-    let mut of = vec![0; nodes.len()];
-    // By memory, so that a kind begins at its smallest member.
+    let mut kind_of = vec![0; nodes.len()];
+    // In order of memory, so that each kind is represented by the node with the least.
     let mut order: Vec<usize> = (0..nodes.len()).collect();
     order.sort_by_key(|at| nodes[*at].memory_bytes);
     for at in order {
-        of[at] = kinds.iter().position(|kind| kind.is_like(nodes[at])).unwrap_or_else(|| {
+        kind_of[at] = kinds.iter().position(|kind| kind.is_like(nodes[at])).unwrap_or_else(|| {
             kinds.push(nodes[at].clone());
             kinds.len() - 1
         });
     }
-    let size = |kind: usize| of.iter().filter(|own| **own == kind).count();
+    let size = |kind: usize| kind_of.iter().filter(|own| **own == kind).count();
     let sizes: Vec<usize> = (0..kinds.len()).map(size).collect();
-    let is_known = |kind: &Inventory| learned.iter().any(|known| known.is_like(kind));
-    // Of the kinds that it may have been, the one with the most nodes.
-    let complete = |kind: usize| {
-        let of_fleet = (0..kinds.len())
+    let is_learned = |kind: &Inventory| learned.iter().any(|known| known.is_like(kind));
+    // Of the kinds that this one may have been before it lost parts, the one with the most nodes.
+    let complete_kind = |kind: usize| {
+        let largest = (0..kinds.len())
             .filter(|other| sizes[*other] >= fewest)
             .max_by_key(|other| kinds[kind].lost(&kinds[*other]).map_or(0, |_| sizes[*other]));
-        of_fleet.and_then(|other| Some((other, kinds[kind].lost(&kinds[other])?)))
+        largest.and_then(|other| Some((other, kinds[kind].lost(&kinds[other])?)))
     };
-    let mut found: Vec<(usize, Vec<String>)> = of.iter().map(|kind| (*kind, Vec::new())).collect();
-    for (at, kind) in of.iter().enumerate() {
-        if sizes[*kind] >= fewest || is_known(&kinds[*kind]) {
+    let mut found: Vec<(usize, Vec<String>)> = kind_of.iter().map(|kind| (*kind, Vec::new())).collect();
+    for (at, kind) in kind_of.iter().enumerate() {
+        if sizes[*kind] >= fewest || is_learned(&kinds[*kind]) {
             continue;
         }
-        if let Some(lost) = complete(*kind) {
-            found[at] = lost;
+        if let Some(complete) = complete_kind(*kind) {
+            found[at] = complete;
         } else if let Some(lost) = learned.iter().find_map(|known| kinds[*kind].lost(known)) {
             found[at] = (*kind, lost);
         }
@@ -132,22 +135,18 @@ pub(super) fn kinds(
     without_unused(kinds, found)
 }
 
-/// Leaves out kinds that no node is of.
+/// Removes kinds that have no nodes, and numbers the others in the order of their nodes.
 fn without_unused(
     kinds: Vec<Inventory>,
     mut found: Vec<(usize, Vec<String>)>,
 ) -> (Vec<Inventory>, Vec<(usize, Vec<String>)>) {
-    let mut kept: Vec<usize> = found.iter().map(|(kind, _)| *kind).collect();
-    // In the order of the nodes.
-    let mut seen = Vec::new();
-    kept.retain(|kind| {
-        !seen.contains(kind) && {
-            seen.push(*kind);
-            true
-        }
-    });
+    let mut kept: Vec<usize> = Vec::new();
     for (kind, _) in &mut found {
-        *kind = kept.iter().position(|own| own == kind).unwrap_or(0);
+        let at = kept.iter().position(|own| own == kind);
+        *kind = at.unwrap_or_else(|| {
+            kept.push(*kind);
+            kept.len() - 1
+        });
     }
     (kept.into_iter().map(|kind| kinds[kind].clone()).collect(), found)
 }
@@ -170,7 +169,7 @@ mod tests {
         let mut nodes = vec![node(64, 511.49, 8); 4];
         nodes.extend(vec![node(64, 511.51, 8); 4]);
         nodes.extend([node(64, 511.5, 7), node(63, 480.0, 8), node(64, 511.5, 9)]);
-        let (kinds, of) = kinds(&nodes.iter().collect::<Vec<_>>(), &[], 5);
+        let (kinds, of) = sort_into_kinds(&nodes.iter().collect::<Vec<_>>(), &[], 5);
         // The node with more is another kind.
         assert_eq!(kinds.len(), 2, "{kinds:?}");
         assert_eq!(of[8], (0, vec!["7 GPUs (H200), peers have 8".to_owned()]));
@@ -182,14 +181,14 @@ mod tests {
     #[test]
     fn two_kinds_of_enough_nodes_are_two_kinds() {
         let nodes: Vec<Inventory> = (0..12).map(|at| node(64, if at < 6 { 256.0 } else { 512.0 }, 8)).collect();
-        let (kinds, of) = kinds(&nodes.iter().collect::<Vec<_>>(), &[], 5);
+        let (kinds, of) = sort_into_kinds(&nodes.iter().collect::<Vec<_>>(), &[], 5);
         assert_eq!((kinds.len(), of.iter().all(|(_, lost)| lost.is_empty())), (2, true));
     }
 
     #[test]
     fn a_newcomer_is_compared_with_the_kinds_that_are_known() {
         let known = [node(64, 512.0, 8)];
-        let lost = |own: Inventory| kinds(&[&own], &known, 5).1.remove(0).1;
+        let lost = |own: Inventory| sort_into_kinds(&[&own], &known, 5).1.remove(0).1;
         assert_eq!(lost(node(64, 511.0, 8)), Vec::<String>::new());
         assert_eq!(lost(node(64, 511.0, 7)), ["7 GPUs (H200), peers have 8"]);
         assert_eq!(lost(node(128, 511.0, 7)), Vec::<String>::new());

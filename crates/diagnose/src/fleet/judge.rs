@@ -7,7 +7,7 @@ use terms::HostName;
 
 use super::differs::{self, NodeFacts};
 use super::gathered::{Gathered, missing};
-use super::inventory::{Inventory, kinds};
+use super::inventory::{Inventory, sort_into_kinds};
 use super::now::{TimedRun, between_runs, now};
 use super::taken::{NodeRun, Taken};
 use super::topology::Topology;
@@ -44,7 +44,7 @@ pub fn fleet(taken: &Taken, topology: Option<&Topology>, absent: &[(HostName, St
     let facts: Vec<(&HostName, &NodeFacts)> =
         nodes.iter().map(|gathered| (&gathered.node.host, &gathered.facts)).collect();
     fleet.notes.extend(differs::among(&facts));
-    fleet.nodes = nodes.into_iter().map(|gathered| settle(gathered, &fleet.criteria)).collect();
+    fleet.nodes = nodes.into_iter().map(|gathered| judge_node(gathered, &fleet.criteria)).collect();
     notes(&mut fleet);
     fleet
 }
@@ -74,7 +74,7 @@ pub fn against(learned: &Fleet, taken: &Taken) -> Fleet {
     }
     nodes.sort_by(|a, b| hosts::natural(&a.node.host, &b.node.host));
     unblamed(taken, &mut fleet, &mut nodes);
-    fleet.nodes = nodes.into_iter().map(|gathered| settle(gathered, &fleet.criteria)).collect();
+    fleet.nodes = nodes.into_iter().map(|gathered| judge_node(gathered, &fleet.criteria)).collect();
     let unknown = fleet.criteria.iter().filter(|criterion| criterion.level.is_none()).count();
     if unknown > 0 {
         let cases = if unknown == 1 { "case of these nodes is" } else { "cases of these nodes are" };
@@ -128,7 +128,7 @@ fn gather(runs: &[NodeRun], learned: &[Inventory], fleet: &mut Fleet) -> Vec<Gat
     by_host.values_mut().for_each(|runs| runs.sort_by_key(|run| run.started));
     let newest: Vec<&NodeRun> = by_host.values().filter_map(|runs| runs.last().copied()).collect();
     let inventories: Vec<&Inventory> = newest.iter().map(|run| &run.inventory).collect();
-    let (found, of) = kinds(&inventories, learned, FEWEST_MEMBERS);
+    let (found, of) = sort_into_kinds(&inventories, learned, FEWEST_MEMBERS);
     fleet.kinds = found;
     let mut nodes: Vec<Gathered> = Vec::new();
     let mut series: BTreeMap<usize, Vec<(usize, Vec<TimedRun>)>> = BTreeMap::new();
@@ -234,7 +234,7 @@ fn unblamed(taken: &Taken, fleet: &mut Fleet, nodes: &mut [Gathered]) {
 }
 
 /// What all of it comes to for one node.
-fn settle(gathered: Gathered, criteria: &[Criterion]) -> Node {
+fn judge_node(gathered: Gathered, criteria: &[Criterion]) -> Node {
     let Gathered { mut node, evidence, unsettled, bits, agrees, mut blind, .. } = gathered;
     node.ratios.resize(criteria.len(), None);
     node.slow.sort_by(|a, b| b.ratio.total_cmp(&a.ratio));

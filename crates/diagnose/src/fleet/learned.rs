@@ -5,54 +5,57 @@ use serde::Deserialize;
 use super::json::VERSION;
 use super::{Criterion, Fleet, Inventory};
 
-/// What is read of a file is the same since this version.
-const OLDEST: u32 = 2;
+/// The oldest version that can be read: the members that are read here have not changed since.
+const OLDEST_VERSION: u32 = 2;
 
 #[derive(Deserialize)]
 struct LearnedFile {
     version: u32,
     kinds: Vec<Inventory>,
-    criteria: Vec<Known>,
+    criteria: Vec<LearnedCriterion>,
 }
 
 #[derive(Deserialize)]
-struct Known {
+struct LearnedCriterion {
     key: String,
     label: String,
     kind: usize,
     nodes: usize,
-    healthy: Option<Healthy>,
+    healthy: Option<HealthyLevel>,
 }
 
 #[derive(Deserialize)]
-struct Healthy {
+struct HealthyLevel {
     log_s: f64,
     log_scatter: f64,
     log_own_variance: f64,
     nodes: usize,
 }
 
-/// Reads what nodes are judged by.
+/// Reads what a fleet learned from the text of its fleet.json. New nodes are judged by it.
 ///
 /// # Errors
-/// When the text is not that of a fleet.json, or its fleet learned nothing.
-pub fn learned(text: &[u8]) -> Result<Fleet, String> {
-    let read: LearnedFile = record::from_json(text).map_err(|error| error.to_string())?;
-    if !(OLDEST..=VERSION).contains(&read.version) {
-        return Err(format!("it has version {}, and this program reads {OLDEST} to {VERSION}", read.version));
+/// If the text is not a fleet.json of a version that can be read, or its fleet was too small to learn anything.
+pub fn read_learned(text: &[u8]) -> Result<Fleet, String> {
+    let file: LearnedFile = record::from_json(text).map_err(|error| error.to_string())?;
+    if !(OLDEST_VERSION..=VERSION).contains(&file.version) {
+        return Err(format!(
+            "it has version {}; this program reads versions {OLDEST_VERSION} to {VERSION}",
+            file.version
+        ));
     }
-    let level = |healthy: Healthy| {
-        let own = healthy.log_own_variance;
-        let is_finite = healthy.log_s.is_finite() && healthy.log_scatter.is_finite() && own.is_finite();
-        let is_usable = is_finite && healthy.log_scatter > 0.0 && own >= 0.0;
+    let level = |healthy: HealthyLevel| {
+        let own_variance = healthy.log_own_variance;
+        let is_finite = healthy.log_s.is_finite() && healthy.log_scatter.is_finite() && own_variance.is_finite();
+        let is_usable = is_finite && healthy.log_scatter > 0.0 && own_variance >= 0.0;
         (is_usable && healthy.nodes > 1).then_some(stats::Level {
             centre: healthy.log_s,
             scatter: healthy.log_scatter,
-            own_variance: own,
+            own_variance,
             members: healthy.nodes,
         })
     };
-    let criteria: Vec<Criterion> = read
+    let criteria: Vec<Criterion> = file
         .criteria
         .into_iter()
         .map(|known| Criterion {
@@ -67,5 +70,5 @@ pub fn learned(text: &[u8]) -> Result<Fleet, String> {
     if criteria.iter().all(|criterion| criterion.level.is_none()) {
         return Err("its fleet was too small to learn what is healthy".to_owned());
     }
-    Ok(Fleet { kinds: read.kinds, criteria, ..Fleet::default() })
+    Ok(Fleet { kinds: file.kinds, criteria, ..Fleet::default() })
 }

@@ -19,7 +19,7 @@ impl Samples {
 
     /// What each rank took in each trial of a case.
     pub fn rank_trials(&self, line: &CaseLine) -> Option<Vec<RankTrial>> {
-        let trials = self.0.as_ref()?.borrow_mut().of(&line.id).ok()?;
+        let trials = self.0.as_ref()?.borrow_mut().of_case(&line.id).ok()?;
         Some(trials.iter().map(|trial| rank_trial(trial, line.ranks as usize)).collect())
     }
 }

@@ -58,7 +58,7 @@ fn judged(records: &[Record]) -> Fleet {
     fleet(&taken(records), None, &[])
 }
 
-fn of<'f>(fleet: &'f Fleet, host: &str) -> &'f Node {
+fn node_named<'f>(fleet: &'f Fleet, host: &str) -> &'f Node {
     fleet.nodes.iter().find(|node| node.host == host).unwrap()
 }
 
@@ -67,7 +67,7 @@ fn the_slow_node_is_named_with_its_work_and_its_deficit() {
     let mut records = healthy(16);
     records[5] = node("node05", [1.0, 1.12], 77);
     let fleet = judged(&records);
-    let slow = of(&fleet, "node05");
+    let slow = node_named(&fleet, "node05");
     assert_eq!((slow.verdict, slow.slow.len(), slow.slow[0].what.as_str()), (NodeVerdict::Slow, 1, "case 1"));
     let [low, high] = slow.slow[0].interval;
     assert!(low < 1.12 && 1.12 < high && low > 1.08, "{slow:?}");
@@ -84,7 +84,7 @@ fn what_fails_or_is_gone_is_failed() {
     let fleet = fleet(&taken(&records), None, &[(HostName::parse("node99").unwrap(), "it has no result".to_owned())]);
     let failed = fleet.hosts(&[NodeVerdict::Failed]);
     assert_eq!(failed, ["node02", "node03", "node99"]);
-    assert_eq!(of(&fleet, "node02").failed, ["case 1: rank 0 died of signal 9"]);
+    assert_eq!(node_named(&fleet, "node02").failed, ["case 1: rank 0 died of signal 9"]);
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn several_records_of_a_node_are_one_node() {
     records.push(node("node04", [1.1, 1.0], 500));
     let fleet = judged(&records);
     assert_eq!(fleet.nodes.len(), 12);
-    let node = of(&fleet, "node04");
+    let node = node_named(&fleet, "node04");
     assert_eq!((node.verdict, node.records.len()), (NodeVerdict::CannotTell, 2), "{node:?}");
     assert!(node.unknown.contains("its own trials vary more"), "{node:?}");
 }

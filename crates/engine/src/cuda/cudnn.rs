@@ -60,7 +60,7 @@ impl Cudnn {
     /// What the loader says, the symbols that are missing, or that it is not cuDNN 9.
     pub fn open(path: &Path) -> Result<Arc<Self>, String> {
         let library = Self { functions: CudnnFunctions::open(path)? };
-        match library.number() / 10_000 {
+        match library.version_number() / 10_000 {
             9 => Ok(Arc::new(library)),
             _ => Err(format!("it is cuDNN {}, and graphs are built for cuDNN 9", library.version())),
         }
@@ -84,14 +84,14 @@ impl Cudnn {
         Self::open(&path).map_err(|why| ProductError::Unsupported(said(why)))
     }
 
-    fn number(&self) -> usize {
+    fn version_number(&self) -> usize {
         // SAFETY: as cudnn_graph.h declares it: takes nothing.
         unsafe { (self.functions.version)() }
     }
 
     /// Major and minor number of the library.
     pub fn release(&self) -> Version {
-        let number = self.number();
+        let number = self.version_number();
         [number / 10_000, number / 100 % 100].map(|part| u32::try_from(part).unwrap_or(u32::MAX))
     }
 
@@ -107,7 +107,7 @@ impl Cudnn {
 
     /// Version of the library, as `9.19.0`.
     pub fn version(&self) -> String {
-        let number = self.number();
+        let number = self.version_number();
         format!("{}.{}.{}", number / 10_000, number / 100 % 100, number % 100)
     }
 

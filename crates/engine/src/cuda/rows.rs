@@ -94,19 +94,19 @@ impl Rows {
     /// # Errors
     /// What the driver says.
     pub fn load(gpu: &Arc<Gpu>) -> Result<Self> {
-        fn of<const N: usize>(gpu: &Arc<Gpu>, names: [String; N]) -> Result<[Kernel; N]> {
+        fn load_kernels<const N: usize>(gpu: &Arc<Gpu>, names: [String; N]) -> Result<[Kernel; N]> {
             let borrowed: [&str; N] = std::array::from_fn(|place| names[place].as_str());
             Ok(gpu.load(ROWS, borrowed)?)
         }
         let typed = |what: &str, place: usize| format!("{what}_rows_{}", TYPES[place].name());
         Ok(Self {
             gpu: gpu.clone(),
-            fill: of(gpu, std::array::from_fn(|place| typed("fill", place)))?,
-            compare: of(gpu, std::array::from_fn(|place| typed("compare", place)))?,
-            add: of(gpu, std::array::from_fn(|place| typed("add", place)))?,
-            combine: of(gpu, std::array::from_fn(|place| typed("combine", place)))?,
-            gather: of(gpu, WORDS.map(|bytes| format!("gather_rows_{}", 8 * bytes)))?,
-            attention: of(gpu, ["weigh", "scale_rows", "begin_states"].map(str::to_owned))?,
+            fill: load_kernels(gpu, std::array::from_fn(|place| typed("fill", place)))?,
+            compare: load_kernels(gpu, std::array::from_fn(|place| typed("compare", place)))?,
+            add: load_kernels(gpu, std::array::from_fn(|place| typed("add", place)))?,
+            combine: load_kernels(gpu, std::array::from_fn(|place| typed("combine", place)))?,
+            gather: load_kernels(gpu, WORDS.map(|bytes| format!("gather_rows_{}", 8 * bytes)))?,
+            attention: load_kernels(gpu, ["weigh", "scale_rows", "begin_states"].map(str::to_owned))?,
             found: Mutex::default(),
         })
     }

@@ -29,7 +29,7 @@ impl Draw {
     }
 
     /// Uniform in -1..1.
-    pub(super) fn number(&mut self) -> f64 {
+    pub(super) fn uniform(&mut self) -> f64 {
         (self.bits() >> 11) as f64 / (1u64 << 52) as f64 - 1.0
     }
 
@@ -43,7 +43,7 @@ impl Draw {
     }
 
     pub(super) fn numbers(&mut self, len: usize) -> Vec<f64> {
-        (0..len).map(|_| self.number()).collect()
+        (0..len).map(|_| self.uniform()).collect()
     }
 }
 
@@ -110,7 +110,7 @@ pub(super) fn write(memory: &Memory, view: View, contents: &[f64]) {
     by_dtype!(memory.dtype(view), E => {
         // SAFETY: tests use one memory on one thread between operations.
         let to = unsafe { memory.write::<E>(view) };
-        to.iter_mut().zip(contents).for_each(|(to, value)| *to = E::narrow(<E as Element>::Wide::of(*value)));
+        to.iter_mut().zip(contents).for_each(|(to, value)| *to = E::narrow(<E as Element>::Wide::from_f64(*value)));
     });
 }
 

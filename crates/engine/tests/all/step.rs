@@ -28,7 +28,7 @@ fn loaded(gpu: &Arc<Gpu>, program: Program) -> Box<dyn Loaded> {
     cuda.load(&Arc::new(program), memory, 1).unwrap()
 }
 
-fn number(round: usize, view: usize, at: usize) -> f64 {
+fn value_at(round: usize, view: usize, at: usize) -> f64 {
     (round * 1_000_000_000 + view * 1_000_000 + at) as f64
 }
 
@@ -42,13 +42,13 @@ fn writes_that_are_on_their_way_keep_what_they_bring() {
     let mut loaded = loaded(&gpu, program);
     for round in 0..3 {
         for (view, of) in views.iter().enumerate() {
-            let fill = |to: &mut [f64]| to.iter_mut().enumerate().for_each(|(at, to)| *to = number(round, view, at));
+            let fill = |to: &mut [f64]| to.iter_mut().enumerate().for_each(|(at, to)| *to = value_at(round, view, at));
             // SAFETY: no exchange names the view.
             unsafe { loaded.put::<f64>(*of, fill) }.unwrap();
         }
         for (view, of) in views.iter().enumerate() {
             let see = |seen: &[f64]| {
-                let wrong = seen.iter().enumerate().find(|(at, seen)| **seen != number(round, view, *at));
+                let wrong = seen.iter().enumerate().find(|(at, seen)| **seen != value_at(round, view, *at));
                 assert_eq!(wrong, None, "round {round}, view {view}");
             };
             // SAFETY: as above.

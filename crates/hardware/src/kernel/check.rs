@@ -12,7 +12,7 @@ impl Kept {
     ///
     /// # Errors
     /// As [`Loaded::read`].
-    pub(super) fn of(views: impl Iterator<Item = View>, loaded: &dyn Loaded) -> Result<Self, Error> {
+    pub(super) fn read(views: impl Iterator<Item = View>, loaded: &dyn Loaded) -> Result<Self, Error> {
         let keep = |view: View| {
             let mut kept = Vec::new();
             // SAFETY: no call runs.

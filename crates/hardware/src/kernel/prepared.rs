@@ -107,9 +107,9 @@ fn expected(sample: &Sample, loaded: &mut dyn Loaded, fields: &KernelFields) -> 
     let call = |loaded: &mut dyn Loaded, seed: u64| -> Result<(Kept, Kept), Failure> {
         // SAFETY: nothing else is given to the copy, and its program has no exchange.
         unsafe { sample.fill(loaded, seed) }.map_err(of_engine)?;
-        let fresh = Kept::of(sample.filled(), loaded).map_err(of_engine)?;
+        let fresh = Kept::read(sample.filled(), loaded).map_err(of_engine)?;
         run(loaded)?;
-        let left = Kept::of(sample.written().iter().copied(), loaded).map_err(of_engine)?;
+        let left = Kept::read(sample.written().iter().copied(), loaded).map_err(of_engine)?;
         match left.not_finite(sample) {
             Some(at) => Err(Failure::new(format!("{} leaves element {at} without a number", fields.kernel))),
             None => Ok((fresh, left)),
@@ -148,7 +148,7 @@ impl PreparedKernel {
         if calls == 1 || self.sample.is_idempotent() {
             return self.expected.different(&self.sample, copy);
         }
-        let first = Kept::of(self.sample.written().iter().copied(), copy)?.not_finite(&self.sample);
+        let first = Kept::read(self.sample.written().iter().copied(), copy)?.not_finite(&self.sample);
         Ok((u64::from(first.is_some()), first))
     }
 

@@ -310,7 +310,8 @@ fn bytes(source: &Source, line: usize, cells: [Option<&str>; 3], dtype: Dtype) -
         return bytes.ok_or_else(|| source.error(line, format!("`{}`: too many elements", ELEMENTS[0])));
     }
     // `0.1` is not a number of a binary fraction: what it becomes is rounded to a byte.
-    let bytes = (csv::number(source, line, MEGABYTES[0], megabytes.unwrap_or_default())? * 1e6 * 1e3).round() / 1e3;
+    let bytes =
+        (csv::parse_number(source, line, MEGABYTES[0], megabytes.unwrap_or_default())? * 1e6 * 1e3).round() / 1e3;
     if bytes.fract() != 0.0 || !(1.0..1e18).contains(&bytes) {
         return Err(source.error(line, format!("`{}`: {bytes} bytes is not a size", MEGABYTES[0])));
     }

@@ -75,7 +75,7 @@ impl CsvTable {
 }
 
 /// The number in a cell.
-pub(super) fn number(source: &Source, line: usize, name: &str, cell: &str) -> Result<f64, Error> {
+pub(super) fn parse_number(source: &Source, line: usize, name: &str, cell: &str) -> Result<f64, Error> {
     let value: Option<f64> = cell.trim().parse().ok();
     let wrong = || source.error(line, format!("`{name}`: expected a number, found `{}`", plain(cell)));
     value.filter(|value| value.is_finite()).ok_or_else(wrong)
@@ -90,13 +90,13 @@ pub(super) fn whole(source: &Source, line: usize, name: &str, cell: &str) -> Res
 /// The standard deviation of times in a cell, in seconds: equal times have none.
 pub(super) fn deviation(source: &Source, line: usize, name: &str, cell: &str, unit: f64) -> Result<f64, Error> {
     let wrong = || source.error(line, format!("`{name}`: expected a standard deviation, found `{}`", plain(cell)));
-    let seconds = number(source, line, name, cell)? * unit;
+    let seconds = parse_number(source, line, name, cell)? * unit;
     if seconds >= 0.0 { Ok(seconds) } else { Err(wrong()) }
 }
 
 /// The time in a cell, in seconds, of a column in units of so many.
 pub(super) fn time(source: &Source, line: usize, name: &str, cell: &str, unit: f64) -> Result<f64, Error> {
     let wrong = || source.error(line, format!("`{name}`: expected a time, found `{}`", plain(cell)));
-    let seconds = number(source, line, name, cell)? * unit;
+    let seconds = parse_number(source, line, name, cell)? * unit;
     if seconds > 0.0 { Ok(seconds) } else { Err(wrong()) }
 }

@@ -244,7 +244,7 @@ fn figures<'r>(
     let deviation = cell(&["std_time"]).filter(|text| !text.is_empty());
     let deviation = deviation.map(|text| csv::deviation(source, line, "std_time", text, 1e-3)).transpose()?;
     let rate = cell(&["Throughput (TFLOPS)"]).filter(|text| !text.is_empty());
-    let rate = rate.map(|text| csv::number(source, line, "Throughput (TFLOPS)", text)).transpose()?;
+    let rate = rate.map(|text| csv::parse_number(source, line, "Throughput (TFLOPS)", text)).transpose()?;
     let metrics = rate.map(|rate| ("tflops", rate)).into_iter().collect();
     let details = Details {
         mean: Some(mean),

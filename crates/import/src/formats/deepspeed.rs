@@ -11,7 +11,7 @@ use terms::Error;
 use super::training_log::{LoggedJob, LoggedStep, Phases};
 use super::training_runs::Log;
 use super::training_steps::{Logged, Program, Timed, between_lines};
-use super::training_text::{TextFault, cut, number, number_and_rest, whole, without_colours};
+use super::training_text::{TextFault, cut, number_after, number_and_rest, whole, without_colours};
 use crate::numbers::{NotANumber, plain};
 use crate::{Content, Format, Results, Source};
 
@@ -165,8 +165,8 @@ fn step(text: &str) -> Result<LoggedStep, TextFault> {
     if !memory.is_some_and(|(_, rest)| rest.starts_with("GB")) {
         return Err(cut());
     }
-    number(text, "RunningAvgSamplesPerSec=", plain)?;
-    let rate = number(text, "CurrSamplesPerSec=", plain)?.filter(|rate| *rate > 0.0);
+    number_after(text, "RunningAvgSamplesPerSec=", plain)?;
+    let rate = number_after(text, "CurrSamplesPerSec=", plain)?.filter(|rate| *rate > 0.0);
     Ok(LoggedStep {
         number: whole(text, "global_step=")?.ok_or_else(|| wrong("the number"))?,
         samples_per_s: Some(rate.ok_or_else(|| wrong("the rate `CurrSamplesPerSec`"))?),

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::numbers::{NotANumber, plain as number};
+use crate::numbers::{self, NotANumber};
 use crate::{Details, Figures, Results, Row, Shape};
 
 /// A table of a value for each GPU (one row) or for each pair of GPUs, as it was printed. Not a number: nothing was
@@ -97,7 +97,7 @@ pub(super) fn cell(word: &str) -> Result<f64, BadRow> {
     if word == "N/A" {
         return Ok(f64::NAN);
     }
-    number(word).map_err(|why| match why {
+    numbers::plain(word).map_err(|why| match why {
         NotANumber::Comma => BadRow::Comma(format!("expected a number, {}", why.found(word))),
         NotANumber::Other => BadRow::Damaged(format!("expected a number, {}", why.found(word))),
     })

@@ -9,7 +9,7 @@ use terms::Error;
 use super::training_log::{LoggedJob, LoggedStep};
 use super::training_runs::Log;
 use super::training_steps::{Logged, Program, Timed};
-use super::training_text::{TextFault, cut, number, number_and_rest, whole, without_colours};
+use super::training_text::{TextFault, cut, number_after, number_and_rest, whole, without_colours};
 use crate::counted::counted;
 use crate::numbers::plain;
 use crate::{Content, Format, Results, Source};
@@ -119,7 +119,7 @@ fn step(text: &str) -> Result<LoggedStep, TextFault> {
     let text = format!("{fields}|");
     commas(&text)?;
     let wrong = |what: &str| TextFault::Wrong(format!("expected {what} of a line of Megatron"));
-    let of = |key: &str| number(&text, key, plain);
+    let of = |key: &str| number_after(&text, key, plain);
     let first_of = |keys: &[&str]| keys.iter().find_map(|key| of(key).transpose()).transpose();
     let time_s = of(TIME)?.filter(|ms| *ms > 0.0).ok_or_else(|| wrong("the time"))? / 1e3;
     let count = |key: &str| Ok(of(key)?.filter(|count| *count >= 0.0).unwrap_or(0.0) as u64);

@@ -10,7 +10,7 @@ use super::training_log::{LoggedJob, LoggedStep};
 use super::training_runs::Log;
 use super::training_steps::{Logged, Program, Timed};
 use super::training_text::{
-    TextFault, as_whole, cut, is_command, is_mark, number, number_and_rest, time, without_colours, writer,
+    TextFault, as_whole, cut, is_command, is_mark, number_after, number_and_rest, time, without_colours, writer,
 };
 use crate::numbers::plain;
 use crate::{Content, Format, Results, Source};
@@ -123,7 +123,7 @@ fn row(text: &str) -> Result<Option<LoggedStep>, TextFault> {
         return Err(cut());
     }
     let text = format!("{fields} |");
-    let of = |key: &str| number(&text, key, plain);
+    let of = |key: &str| number_after(&text, key, plain);
     let wrong = |what: &str| TextFault::Wrong(format!("expected {what} of a step of NeMo"));
     let position = exact(&text, "global_step: ")?.or(exact(&text, "iteration ")?);
     let step = LoggedStep {
@@ -154,11 +154,11 @@ fn bar(text: &str) -> Result<Option<LoggedStep>, TextFault> {
     let number = epoch.checked_mul(all).and_then(|before| before.checked_add(done));
     // Large numbers of steps are rounded here; then the position counts.
     let global = exact(&values, "global_step=")?.and_then(|step| step.checked_add(1));
-    let time_s = self::number(&values, "train_step_timing in s=", plain)?.filter(|time| *time > 0.0);
+    let time_s = number_after(&values, "train_step_timing in s=", plain)?.filter(|time| *time > 0.0);
     Ok(Some(LoggedStep {
         number: global.or(number).ok_or_else(|| wrong("the position"))?,
         time_s: time_s.ok_or_else(|| wrong("the time"))?,
-        loss: self::number(&values, "reduced_train_loss=", plain)?,
+        loss: number_after(&values, "reduced_train_loss=", plain)?,
         is_rounded: true,
         ..LoggedStep::default()
     }))

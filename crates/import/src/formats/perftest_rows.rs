@@ -1,7 +1,7 @@
 //! Rows of the tables of perftest.
 
 use super::nccl::plain;
-use crate::numbers::{NotANumber, plain as number};
+use crate::numbers::{self, NotANumber};
 use crate::{Details, Figures};
 
 /// Why a row is not read.
@@ -21,7 +21,7 @@ fn numbers(text: &str, count: usize, decimals: &[usize]) -> Result<(u64, u64, Ve
         value.ok_or_else(|| Bad::Damaged(format!("expected a whole number from 1, found `{}`", plain(word))))
     };
     let value = |(word, least): (&&str, &usize)| -> Result<f64, Bad> {
-        let value = number(word).map_err(|why| match why {
+        let value = numbers::plain(word).map_err(|why| match why {
             NotANumber::Comma => Bad::Comma(format!("expected a number, {}", why.found(word))),
             NotANumber::Other => Bad::Damaged(format!("expected a number, {}", why.found(word))),
         })?;

@@ -8,7 +8,7 @@ use terms::Error;
 use super::training_log::{LoggedJob, LoggedStep};
 use super::training_runs::Log;
 use super::training_steps::{Logged, Program, Timed, between_lines, model};
-use super::training_text::{TextFault, cut, number, number_and_rest, time, whole, without_colours, writer};
+use super::training_text::{TextFault, cut, number_after, number_and_rest, time, whole, without_colours, writer};
 use crate::numbers::{grouped, plain};
 use crate::{Content, Format, Results, Source};
 
@@ -86,19 +86,19 @@ fn step(text: &str) -> Result<LoggedStep, TextFault> {
     }
     let wrong = |what: &str| TextFault::Wrong(format!("expected {what} of a step of torchtitan"));
     // `wps` was the key in 2024: tokens of a rank per second.
-    let rate = match number(text, "tps: ", grouped)? {
+    let rate = match number_after(text, "tps: ", grouped)? {
         Some(rate) => Some(rate),
-        None => number(text, "wps: ", grouped)?,
+        None => number_after(text, "wps: ", grouped)?,
     };
     // The only thing that is read of it is whether it has a decimal comma.
-    number(text, "grad_norm: ", plain)?;
+    number_after(text, "grad_norm: ", plain)?;
     Ok(LoggedStep {
         number: whole(text, "step: ")?.ok_or_else(|| wrong("the number"))?,
         tokens_per_s_per_rank: Some(rate.filter(|rate| *rate > 0.0).ok_or_else(|| wrong("the rate `tps`"))?),
-        tflops_per_rank: number(text, "tflops: ", grouped)?,
-        mfu: number(text, "mfu: ", plain)?.map(|percent| percent / 100.0),
+        tflops_per_rank: number_after(text, "tflops: ", grouped)?,
+        mfu: number_after(text, "mfu: ", plain)?.map(|percent| percent / 100.0),
         reserved_bytes: memory(text)?,
-        loss: number(text, "loss: ", plain)?,
+        loss: number_after(text, "loss: ", plain)?,
         ..LoggedStep::default()
     })
 }
@@ -116,7 +116,7 @@ fn is_whole(text: &str) -> bool {
 fn memory(text: &str) -> Result<Option<f64>, TextFault> {
     let Some((gib, rest)) = number_and_rest(text, " memory: ", plain)? else { return Ok(None) };
     if let Some(share) = rest.strip_prefix("GiB(") {
-        let share = number(share, "", plain)?;
+        let share = number_after(share, "", plain)?;
         if let Some(share) = share.filter(|share| *share > 100.0) {
             return Err(TextFault::Wrong(format!("{share}% of the memory is more than all")));
         }

@@ -13,7 +13,7 @@ use super::trainer_batches::{self, Batches};
 use super::training_log::{LoggedJob, LoggedStep};
 use super::training_runs::Log;
 use super::training_steps::{Logged, Program, Timed};
-use super::training_text::{self as text, as_whole, cut, number, without_colours, writer};
+use super::training_text::{self as text, as_whole, cut, number_after, without_colours, writer};
 use crate::numbers::{grouped, plain};
 use crate::{Content, Format, Line, Results, Source};
 
@@ -128,8 +128,10 @@ impl TqdmReader<'_> {
     fn bar(&mut self, line: usize, bar: Bar<'_>) -> Result<(), Error> {
         let writer = writer(bar.title);
         let epoch = epoch(bar.title);
-        let loss =
-            LOSSES.iter().find(|key| bar.values.contains(**key)).map_or(Ok(None), |key| number(bar.values, key, plain));
+        let loss = LOSSES
+            .iter()
+            .find(|key| bar.values.contains(**key))
+            .map_or(Ok(None), |key| number_after(bar.values, key, plain));
         let loss = match loss {
             Ok(loss) => loss,
             Err(fault) => return self.log.fault(line, fault),

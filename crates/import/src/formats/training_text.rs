@@ -59,7 +59,7 @@ pub(super) fn number_and_rest<'t>(
 ///
 /// # Errors
 /// As [`number_and_rest`].
-pub(super) fn number(text: &str, key: &str, read: ReadNumber) -> Result<Option<f64>, TextFault> {
+pub(super) fn number_after(text: &str, key: &str, read: ReadNumber) -> Result<Option<f64>, TextFault> {
     Ok(number_and_rest(text, key, read)?.map(|(value, _)| value))
 }
 
@@ -68,7 +68,7 @@ pub(super) fn number(text: &str, key: &str, read: ReadNumber) -> Result<Option<f
 /// # Errors
 /// As [`number_and_rest`].
 pub(super) fn whole(text: &str, key: &str) -> Result<Option<u64>, TextFault> {
-    Ok(number(text, key, crate::numbers::plain)?.and_then(as_whole))
+    Ok(number_after(text, key, crate::numbers::plain)?.and_then(as_whole))
 }
 
 /// A number as a whole one from 1.
@@ -245,7 +245,7 @@ mod tests {
     fn numbers_stand_behind_their_keys() {
         let line =
             "step: 100  loss:  2.3367  memory: 69.83GiB(88.19%)  tps: 42,332  mfu: 27.37%  lm loss: 1.2E-01 | x: nan |";
-        let value = |key: &str, read: ReadNumber| number(line, key, read);
+        let value = |key: &str, read: ReadNumber| number_after(line, key, read);
         assert_eq!(value("tps:", grouped), Ok(Some(42332.0)));
         assert_eq!([value("memory:", plain), value("mfu:", plain)], [Ok(Some(69.83)), Ok(Some(27.37))]);
         assert_eq!([value("lm loss:", plain), value("none:", plain)], [Ok(Some(0.12)), Ok(None)]);
@@ -253,9 +253,9 @@ mod tests {
             (value("x:", plain), whole(line, "step:"), whole(line, "mfu:")),
             (Ok(None), Ok(Some(100)), Ok(None))
         );
-        assert!(matches!(number("a: 1,5 |", "a:", plain), Err(TextFault::Wrong(why)) if why.contains("`1,5`")));
-        assert_eq!((number("a: 1", "a:", plain), number("a: 1,", "a:", plain)), (Err(cut()), Err(cut())));
-        assert_eq!(number("sequence length 2048, total", "sequence length", plain), Ok(Some(2048.0)));
+        assert!(matches!(number_after("a: 1,5 |", "a:", plain), Err(TextFault::Wrong(why)) if why.contains("`1,5`")));
+        assert_eq!((number_after("a: 1", "a:", plain), number_after("a: 1,", "a:", plain)), (Err(cut()), Err(cut())));
+        assert_eq!(number_after("sequence length 2048, total", "sequence length", plain), Ok(Some(2048.0)));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use super::gpu_copies::Copy;
 use super::nccl::plain;
 use super::row_like;
 use super::runs::Runs;
-use crate::numbers::{NotANumber, plain as number};
+use crate::numbers::{self, NotANumber};
 use crate::{Content, Format, Line, Results, Source};
 
 /// The format.
@@ -231,7 +231,7 @@ fn values(text: &str) -> Result<(f64, f64, u64, String), Bad> {
     let value = |text: &str, unit: &str| {
         let word = text.strip_suffix(unit).map(str::trim_end);
         let word = word.ok_or_else(|| Bad::Damaged(format!("expected a value in{unit}, found `{}`", plain(text))))?;
-        number(word).map_err(|why| match why {
+        numbers::plain(word).map_err(|why| match why {
             NotANumber::Comma => Bad::Comma(format!("expected a number, {}", why.found(word))),
             NotANumber::Other => Bad::Damaged(format!("expected a number, {}", why.found(word))),
         })

@@ -109,7 +109,7 @@ impl Study {
         }
         let sizes = or(self.sizes, &MEGABYTES);
         for size in &sizes {
-            number(size, "--data-sizes")?;
+            parse_positive(size, "--data-sizes")?;
         }
         let bytes: Vec<String> = sizes.iter().map(|size| format!("{size}MB")).collect();
         notes.push(format!("--data-sizes {} are MB of 1e6 bytes: --bytes {}", sizes.join(" "), bytes.join(",")));
@@ -118,7 +118,7 @@ impl Study {
             kept.extend(["--warmup".to_owned(), warmup]);
         }
         if let Some(iterations) = self.iterations {
-            let each = (number(&iterations, "--num-iters")? as u64).div_ceil(TRIALS).max(1);
+            let each = (parse_positive(&iterations, "--num-iters")? as u64).div_ceil(TRIALS).max(1);
             notes.push(format!("--num-iters {iterations} are {TRIALS} trials of {each}: an interval needs trials"));
             kept.extend(["--iters", &each.to_string(), "--trials", &TRIALS.to_string()].map(str::to_owned));
         }
@@ -136,7 +136,7 @@ impl Study {
     }
 }
 
-fn number(text: &str, flag: &str) -> Result<f64, Error> {
+fn parse_positive(text: &str, flag: &str) -> Result<f64, Error> {
     let number = text.parse::<f64>().ok().filter(|number| number.is_finite() && *number > 0.0);
     number
         .ok_or_else(|| Error::new(format!("`{flag}` takes positive numbers, not `{text}`")).hint("--data-sizes 10 100"))

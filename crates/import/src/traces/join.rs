@@ -28,7 +28,7 @@ pub(super) fn timelines(mut parts: Vec<(PathBuf, Spans)>) -> Result<Option<Timel
             .hint("name the files of one tool"));
     }
     let mut joined = Timeline { source, ..Timeline::default() };
-    number(&mut parts, &mut joined.notes);
+    assign_ranks(&mut parts, &mut joined.notes);
     cycles::refuse_other_runs(&parts)?;
     joined.world = world(&parts, &mut joined.notes);
     joined.clock_error_ns = clock_error(&parts);
@@ -54,7 +54,7 @@ pub(super) fn timelines(mut parts: Vec<(PathBuf, Spans)>) -> Result<Option<Timel
 }
 
 /// Gives ranks to parts that do not name theirs: by the name of the file, else by order.
-fn number(parts: &mut [(PathBuf, Spans)], notes: &mut Vec<String>) {
+fn assign_ranks(parts: &mut [(PathBuf, Spans)], notes: &mut Vec<String>) {
     let mut unnamed = Vec::new();
     for (at, (path, part)) in parts.iter_mut().enumerate().filter(|(_, (_, part))| !part.is_numbered) {
         part.rank = part.rank.or_else(|| rank_of_name(path));

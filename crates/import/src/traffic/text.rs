@@ -69,7 +69,7 @@ fn case(one: &Distinct, has_steps: bool) -> String {
 fn remark(one: &Distinct, has_steps: bool) -> String {
     let names: Vec<String> = one.names.iter().map(|name| shown(name)).collect();
     let of = if has_steps { " a step" } else { "" };
-    let mut text = format!("{}{of}", number(one.per_step(), "call", "calls"));
+    let mut text = format!("{}{of}", counted_decimal(one.per_step(), "call", "calls"));
     text += &format!(", communicator {} of {} ranks", names.join(", "), one.shape.of_ranks);
     if one.in_flight > 1 {
         text += &format!(", up to {} calls in flight", one.in_flight);
@@ -78,7 +78,7 @@ fn remark(one: &Distinct, has_steps: bool) -> String {
 }
 
 /// `3 calls`, `0.25 calls`.
-fn number(value: f64, one: &str, many: &str) -> String {
+fn counted_decimal(value: f64, one: &str, many: &str) -> String {
     let text = format!("{value:.2}");
     let text = text.trim_end_matches('0').trim_end_matches('.');
     format!("{text} {}", if text == "1" { one } else { many })
@@ -96,7 +96,7 @@ fn read_as(text: &mut PlanText, job: &JobCalls<'_>, all: &[Distinct]) {
     let calls: f64 = all.iter().map(Distinct::per_step).sum();
     let of = if job.steps.is_empty() { "" } else { " a step" };
     let distinct = counted(all.len(), "distinct collective", "distinct collectives");
-    say.push(format!("{}{of}, {distinct}", number(calls, "call", "calls")));
+    say.push(format!("{}{of}, {distinct}", counted_decimal(calls, "call", "calls")));
     say.extend(all.iter().take(LISTED).map(|one| line(one, of)));
     if all.len() > LISTED {
         say.push(format!("and {} more", all.len() - LISTED));
@@ -116,7 +116,11 @@ fn line(one: &Distinct, of: &str) -> String {
         (None, Some(waiting)) => format!(", {} with waiting", Seconds(waiting)),
         _ => String::new(),
     };
-    format!("{}{size}, {ranks} ranks{groups}: {}{of}{times}", op.name(), number(one.per_step(), "call", "calls"))
+    format!(
+        "{}{size}, {ranks} ranks{groups}: {}{of}{times}",
+        op.name(),
+        counted_decimal(one.per_step(), "call", "calls")
+    )
 }
 
 fn warnings(text: &mut PlanText, job: &JobCalls<'_>, found: &FoundCalls) {

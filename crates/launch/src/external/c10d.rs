@@ -105,14 +105,14 @@ mod tests {
 
     use super::*;
 
-    fn number(stream: &mut TcpStream) -> u64 {
+    fn read_u64(stream: &mut TcpStream) -> u64 {
         let mut bytes = [0; 8];
         stream.read_exact(&mut bytes).unwrap();
         u64::from_ne_bytes(bytes)
     }
 
     fn bytes(stream: &mut TcpStream) -> Vec<u8> {
-        let mut bytes = vec![0; number(stream) as usize];
+        let mut bytes = vec![0; read_u64(stream) as usize];
         stream.read_exact(&mut bytes).unwrap();
         bytes
     }
@@ -132,7 +132,7 @@ mod tests {
                     keys.insert(key, value);
                 }
                 CHECK => {
-                    assert_eq!(number(&mut stream), 1);
+                    assert_eq!(read_u64(&mut stream), 1);
                     let is_there = keys.contains_key(&bytes(&mut stream));
                     stream.write_all(&[u8::from(!is_there)]).unwrap();
                 }

@@ -36,7 +36,9 @@ use measure::Verdict;
 use process::interrupt;
 
 use crate::departure::launcher_ended;
-use crate::rank::{ADAPTERS, Adapter, COORDINATOR, JOB_COMPLETION_INDEX, SECRET_FILE, Seat, WORLD_SIZE, number};
+use crate::rank::{
+    ADAPTERS, Adapter, COORDINATOR, JOB_COMPLETION_INDEX, SECRET_FILE, Seat, WORLD_SIZE, launcher_number,
+};
 use crate::verdict::not_started;
 use crate::{Environment, Variables};
 
@@ -106,8 +108,8 @@ impl External {
             return unannounced(variable, &process::ancestors()).map_or(Ok(None), Err);
         };
         let wrong = |why: String| not_started(format!("{} started this process, and {why}", adapter.title), None);
-        let rank = number(adapter.rank, variable).map_err(wrong)?;
-        let size = number(adapter.size, variable).map_err(wrong)?;
+        let rank = launcher_number(adapter.rank, variable).map_err(wrong)?;
+        let size = launcher_number(adapter.size, variable).map_err(wrong)?;
         if size < 2 {
             return Ok(None);
         }

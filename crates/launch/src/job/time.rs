@@ -4,10 +4,10 @@
 /// `days-hours:minutes:seconds` (sbatch(1), `--time`); None where it is none of these, or no time at all.
 pub(super) fn seconds(text: &str) -> Option<u64> {
     let (days, rest) = match text.split_once('-') {
-        Some((days, rest)) => (Some(number(days)?), rest),
+        Some((days, rest)) => (Some(parse_digits(days)?), rest),
         None => (None, text),
     };
-    let parts = rest.split(':').map(number).collect::<Option<Vec<u64>>>()?;
+    let parts = rest.split(':').map(parse_digits).collect::<Option<Vec<u64>>>()?;
     let (hours, minutes, seconds) = match (days, parts.as_slice()) {
         (None, [minutes]) => (0, *minutes, 0),
         (None, [minutes, seconds]) => (0, *minutes, *seconds),
@@ -21,7 +21,7 @@ pub(super) fn seconds(text: &str) -> Option<u64> {
 }
 
 /// Short enough that no sum of them overflows.
-fn number(text: &str) -> Option<u64> {
+fn parse_digits(text: &str) -> Option<u64> {
     let fits = !text.is_empty() && text.len() <= 8 && text.bytes().all(|byte| byte.is_ascii_digit());
     if fits { text.parse().ok() } else { None }
 }

@@ -28,7 +28,8 @@ use bootstrap::ControlBootstrap;
 pub use guardian::Guardian;
 use place::place;
 pub(crate) use seat::{
-    ADAPTERS, Adapter, COORDINATOR, JOB_COMPLETION_INDEX, LOCAL_WORLD_SIZE, SECRET_FILE, Seat, WORLD_SIZE, number,
+    ADAPTERS, Adapter, COORDINATOR, JOB_COMPLETION_INDEX, LOCAL_WORLD_SIZE, SECRET_FILE, Seat, WORLD_SIZE,
+    launcher_number,
 };
 
 /// What a rank knows when it starts.

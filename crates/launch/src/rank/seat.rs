@@ -149,8 +149,8 @@ impl Seat {
     /// When the launcher does not say it, or has started fewer.
     pub(super) fn rank(self, size: u32, variable: Variables<'_>) -> Result<u32, String> {
         let adapter = self.adapter();
-        let rank = number(adapter.rank, variable)?;
-        let started = number(adapter.size, variable)?;
+        let rank = launcher_number(adapter.rank, variable)?;
+        let started = launcher_number(adapter.size, variable)?;
         if started >= size { Ok(rank) } else { Err(format!("its launcher started {started} ranks, not {size}")) }
     }
 }
@@ -159,7 +159,7 @@ impl Seat {
 ///
 /// # Errors
 /// When it sets none, or something else.
-pub(crate) fn number(name: &str, variable: Variables<'_>) -> Result<u32, String> {
+pub(crate) fn launcher_number(name: &str, variable: Variables<'_>) -> Result<u32, String> {
     let text = variable(name).ok_or_else(|| format!("its launcher sets no {name}"))?;
     text.parse::<u32>().map_err(|_| format!("its launcher sets {name} to `{text}`"))
 }

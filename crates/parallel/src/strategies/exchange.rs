@@ -150,7 +150,7 @@ impl Builder<'_> {
     }
 
     /// After a backward pass: shards are added up.
-    pub(super) fn settle(&mut self) {
+    pub(super) fn add_up_shards(&mut self) {
         if self.store.level >= 2 {
             while self.finish_first().is_some() {}
         }

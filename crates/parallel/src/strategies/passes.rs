@@ -97,7 +97,7 @@ impl Builder<'_> {
         if let Some(gradient) = gradient {
             self.leaving.insert((pass.chunk, pass.micro, true), gradient);
         }
-        self.settle();
+        self.add_up_shards();
     }
 
     /// What was emitted since `begin` is a pass of this block.

@@ -68,7 +68,7 @@ fn numbers(value: &Value) -> Vec<f64> {
     value.as_array().expect("a list").iter().map(|number| number.as_f64().expect("a number")).collect()
 }
 
-fn number(value: &Value, name: &str) -> f64 {
+fn number_at(value: &Value, name: &str) -> f64 {
     value[name].as_f64().unwrap_or_else(|| panic!("{name} is missing"))
 }
 
@@ -84,7 +84,7 @@ fn compare(what: &str, pieces: &[Piece], golden: &Value) {
         let ours: Vec<f64> = held.iter().flat_map(|piece| piece.numbers.iter().copied()).collect();
         assert!(!ours.is_empty(), "{what}: there is no {name}");
         let norm = ours.iter().map(|x| x * x).sum::<f64>().sqrt();
-        let theirs = number(tensor, "norm");
+        let theirs = number_at(tensor, "norm");
         within(tolerance, &format!("{what}: norm of {name}"), norm, theirs, theirs);
         for (ours, theirs) in ours.iter().zip(numbers(&tensor["first"])) {
             within(tolerance, &format!("{what}: {name}"), *ours, theirs, norm);
@@ -95,15 +95,15 @@ fn compare(what: &str, pieces: &[Piece], golden: &Value) {
 fn optimizers(golden: &Value) -> [(&'static str, Optimizer); 2] {
     let (sgd, adamw) = (&golden["sgd"], &golden["adamw"]);
     [
-        ("sgd", Optimizer::Sgd { rate: number(sgd, "rate"), momentum: number(sgd, "momentum") }),
+        ("sgd", Optimizer::Sgd { rate: number_at(sgd, "rate"), momentum: number_at(sgd, "momentum") }),
         (
             "adamw",
             Optimizer::AdamW {
-                rate: number(adamw, "rate"),
-                beta1: number(adamw, "beta1"),
-                beta2: number(adamw, "beta2"),
-                epsilon: number(adamw, "epsilon"),
-                decay: number(adamw, "decay"),
+                rate: number_at(adamw, "rate"),
+                beta1: number_at(adamw, "beta1"),
+                beta2: number_at(adamw, "beta2"),
+                epsilon: number_at(adamw, "epsilon"),
+                decay: number_at(adamw, "decay"),
             },
         ),
     ]
@@ -137,7 +137,7 @@ fn follow(recipe: &Recipe, optimizer: &str, golden: &Value) {
     compare("initial", &trainer.parameters().expect("memory of the host"), &golden["initial"]);
     let logits = trainer.logits(&mut *world).expect("a forward pass").expect("one rank computes the loss");
     let norm = logits.iter().map(|x| x * x).sum::<f64>().sqrt();
-    close("logits", norm, number(&golden["logits"], "norm"), norm);
+    close("logits", norm, number_at(&golden["logits"], "norm"), norm);
     let columns = golden["logits"]["shape"][1].as_u64().expect("columns") as usize;
     let rows = golden["logits"]["rows"].as_array().expect("rows");
     for (place, row) in rows.iter().enumerate() {

@@ -94,7 +94,7 @@ fn each(
 fn put<E: Element>(loaded: &mut dyn Loaded, view: View, place: usize, numbers: &[f64]) -> Result<(), TrainerError> {
     let fill = |to: &mut [E]| {
         for (to, number) in to.iter_mut().zip(numbers) {
-            *to = E::narrow(E::Wide::of(*number));
+            *to = E::narrow(E::Wide::from_f64(*number));
         }
     };
     // SAFETY: no exchange is under way between steps.
@@ -183,7 +183,7 @@ fn narrow(loaded: &mut dyn Loaded, view: View, from: &[f32], precision: Dtype) -
     fn copy<E: Element>(loaded: &mut dyn Loaded, view: View, from: &[f32]) -> Result<(), TrainerError> {
         let fill = |to: &mut [E]| {
             for (to, number) in to.iter_mut().zip(from) {
-                *to = E::narrow(E::Wide::of(f64::from(*number)));
+                *to = E::narrow(E::Wide::from_f64(f64::from(*number)));
             }
         };
         // SAFETY: no exchange is under way between steps.

@@ -97,7 +97,7 @@ impl Running<'_> {
         }
         self.end_block(end, &mut open)?;
         self.lap(What::Phase(phase), &mut since)?;
-        self.settle(begun_ns)
+        self.count_laps(begun_ns)
     }
 
     /// Gives the device all operations from the first of these on, up to what is none; that is where it goes on.
@@ -198,7 +198,7 @@ impl Running<'_> {
     }
 
     /// Counts what took its time by the device's clock, which began then by the host's.
-    fn settle(&mut self, begun_ns: u64) -> Result<(), TrainerError> {
+    fn count_laps(&mut self, begun_ns: u64) -> Result<(), TrainerError> {
         if self.laps.is_empty() {
             return Ok(());
         }

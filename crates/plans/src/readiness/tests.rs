@@ -7,13 +7,16 @@ use crate::outlook::Skipped;
 
 fn findings() -> Findings {
     let rows = vec![
-        Finding::ready("CPU", "EPYC: 2 threads").of("system"),
-        Finding::slow("huge pages", "never, for shared memory").impact("4 to 9%").fix("echo advise > x").of("limits"),
-        Finding::missing("cuDNN", "not there").of("GPU"),
-        Finding::missing("NVRTC", "not there").of("GPU"),
-        Finding::missing("NCCL", "not there").of("GPU"),
-        Finding::missing("MPI", "no libmpi").impact("no comparison").fix("apt install openmpi-bin").of("MPI"),
-        Finding::misconfigured("torch", "cannot be imported: ".to_owned() + &"long ".repeat(30)).of("PyTorch"),
+        Finding::ready("CPU", "EPYC: 2 threads").group("system"),
+        Finding::slow("huge pages", "never, for shared memory")
+            .impact("4 to 9%")
+            .fix("echo advise > x")
+            .group("limits"),
+        Finding::missing("cuDNN", "not there").group("GPU"),
+        Finding::missing("NVRTC", "not there").group("GPU"),
+        Finding::missing("NCCL", "not there").group("GPU"),
+        Finding::missing("MPI", "no libmpi").impact("no comparison").fix("apt install openmpi-bin").group("MPI"),
+        Finding::misconfigured("torch", "cannot be imported: ".to_owned() + &"long ".repeat(30)).group("PyTorch"),
     ];
     Findings {
         rows,
@@ -109,7 +112,7 @@ fn links(gpus: usize, width: usize) -> String {
     };
     let head = std::iter::once(String::new()).chain(names()).collect();
     let table = std::iter::once(head).chain(names().enumerate().map(line)).collect();
-    let row = Finding::ready("GPU links", format!("NV18 between all {gpus} GPUs")).of("GPU").table(table);
+    let row = Finding::ready("GPU links", format!("NV18 between all {gpus} GPUs")).group("GPU").table(table);
     plain(&text(&Findings { rows: vec![row], ..findings() }, width, false))
 }
 

@@ -153,7 +153,7 @@ fn fill<R>(to: &Slice, dtype: Dtype, columns: usize, rows: impl Iterator<Item = 
         let all = unsafe { elements_mut::<E>(to) };
         for (row, to) in rows.zip(all.chunks_exact_mut(columns.max(1))) {
             value(row, &mut line);
-            to.iter_mut().zip(&line).for_each(|(to, value)| *to = E::narrow(<E as Element>::Wide::of(*value)));
+            to.iter_mut().zip(&line).for_each(|(to, value)| *to = E::narrow(<E as Element>::Wide::from_f64(*value)));
         }
     });
 }

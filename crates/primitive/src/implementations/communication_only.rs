@@ -16,7 +16,7 @@ pub(crate) const VARIANT: Variant =
 pub(super) const IMPLEMENTATION: Implementation = Implementation {
     name: VARIANT.name,
     ways: orders,
-    settle: settle_order,
+    resolve_options: settle_order,
     task: |task, _| task,
     runs: Runs::Both(prepare),
 };

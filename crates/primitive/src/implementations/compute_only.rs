@@ -19,12 +19,12 @@ pub(crate) const VARIANT: Variant =
 pub(super) const IMPLEMENTATION: Implementation = Implementation {
     name: VARIANT.name,
     ways: |_| vec!["size=sharded", "size=unsharded"],
-    settle,
+    resolve_options,
     task,
     runs: Runs::Both(prepare),
 };
 
-fn settle(_: Primitive, options: &mut Options) -> Result<(), FieldError> {
+fn resolve_options(_: Primitive, options: &mut Options) -> Result<(), FieldError> {
     options.entry(SIZE.name).or_insert_with(|| Size::Sharded.name().into());
     Ok(())
 }

@@ -17,14 +17,14 @@ pub(crate) const VARIANT: Variant =
 pub(super) const IMPLEMENTATION: Implementation = Implementation {
     name: VARIANT.name,
     ways: ways_of_experts,
-    settle,
+    resolve_options,
     task: |task, _| task,
     runs: Runs::Native(prepare),
 };
 
 struct Dispatch(TokenExchange);
 
-fn settle(primitive: Primitive, _: &mut Options) -> Result<(), FieldError> {
+fn resolve_options(primitive: Primitive, _: &mut Options) -> Result<(), FieldError> {
     settle_experts(VARIANT.name, primitive)
 }
 

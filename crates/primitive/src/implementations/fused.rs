@@ -23,13 +23,13 @@ pub(crate) const VARIANT: Variant = Variant {
 };
 
 pub(super) const IMPLEMENTATION: Implementation =
-    Implementation { name: VARIANT.name, ways, settle, task: |task, _| task, runs: Runs::Native(prepare) };
+    Implementation { name: VARIANT.name, ways, resolve_options, task: |task, _| task, runs: Runs::Native(prepare) };
 
 fn ways(primitive: Primitive) -> Vec<&'static str> {
     if primitive == Primitive::DpAllReduce { Vec::new() } else { vec!["offset=true", "offset=false"] }
 }
 
-fn settle(primitive: Primitive, options: &mut Options) -> Result<(), FieldError> {
+fn resolve_options(primitive: Primitive, options: &mut Options) -> Result<(), FieldError> {
     if primitive == Primitive::DpAllReduce {
         let message = "dp_all_reduce has no fused implementation: every rank needs every sum";
         return Err(problem("implementation", message, "`pipelined` overlaps it"));

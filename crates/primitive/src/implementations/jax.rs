@@ -12,7 +12,7 @@ pub(super) const VARIANT: Variant =
     Variant { name: "jax", doc: "JAX's compiled product and collective (pytorch)", options: &[ORDER] };
 
 pub(super) const IMPLEMENTATION: Implementation =
-    Implementation { name: VARIANT.name, ways, settle, task: |task, _| task, runs: Runs::Pytorch };
+    Implementation { name: VARIANT.name, ways, resolve_options, task: |task, _| task, runs: Runs::Pytorch };
 
 fn multiplies(primitive: Primitive) -> bool {
     matches!(primitive, Primitive::TpColumnwise | Primitive::TpRowwise | Primitive::DpAllReduce)
@@ -22,7 +22,7 @@ fn ways(primitive: Primitive) -> Vec<&'static str> {
     if multiplies(primitive) { orders(primitive) } else { Vec::new() }
 }
 
-fn settle(primitive: Primitive, options: &mut Options) -> Result<(), FieldError> {
+fn resolve_options(primitive: Primitive, options: &mut Options) -> Result<(), FieldError> {
     if !multiplies(primitive) {
         let message = format!("`jax` computes tp_columnwise, tp_rowwise and dp_all_reduce, not {primitive}");
         return Err(problem("implementation", message, "valid values: compute_only, communication_only, sequential"));

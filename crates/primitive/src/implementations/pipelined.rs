@@ -17,7 +17,7 @@ pub(super) const VARIANT: Variant =
     Variant { name: "pipelined", doc: "in parts that overlap", options: &[ORDER, ALGORITHM, CHUNKS, OFFSET] };
 
 pub(super) const IMPLEMENTATION: Implementation =
-    Implementation { name: VARIANT.name, ways, settle, task: |task, _| task, runs: Runs::Native(prepare) };
+    Implementation { name: VARIANT.name, ways, resolve_options, task: |task, _| task, runs: Runs::Native(prepare) };
 
 /// Parts of a rank's rows where the case names none.
 const DEFAULT_CHUNKS: u64 = 4;
@@ -44,7 +44,7 @@ fn has_blocks(scheme: Scheme) -> bool {
     goes_around(scheme)
 }
 
-fn settle(primitive: Primitive, options: &mut Options) -> Result<(), FieldError> {
+fn resolve_options(primitive: Primitive, options: &mut Options) -> Result<(), FieldError> {
     settle_order(primitive, options)?;
     let scheme = scheme(primitive, order(options).unwrap_or(Order::Before));
     let refused = |message: String, hint: &str| Err(problem("implementation", message, hint));

@@ -18,7 +18,7 @@ pub(super) const VARIANT: Variant = Variant { name: "sequential", doc: "one afte
 pub(super) const IMPLEMENTATION: Implementation = Implementation {
     name: VARIANT.name,
     ways: orders,
-    settle: settle_order,
+    resolve_options: settle_order,
     task: |task, _| task,
     runs: Runs::Both(prepare),
 };

@@ -3,7 +3,7 @@
 
 use terms::{FieldError, Variant};
 
-use crate::implementation::{Implementation, ORDER, Runs, gathers_first_or_scatters, ways_of_fused_torch};
+use crate::implementation::{Implementation, ORDER, fused_torch, gathers_first_or_scatters};
 use crate::task::Options;
 use crate::words::Primitive;
 
@@ -13,9 +13,8 @@ pub(super) const VARIANT: Variant = Variant {
     options: &[ORDER],
 };
 
-pub(super) const IMPLEMENTATION: Implementation =
-    Implementation { name: VARIANT.name, ways: ways_of_fused_torch, settle, task: |task, _| task, runs: Runs::Pytorch };
+pub(super) const IMPLEMENTATION: Implementation = fused_torch(VARIANT.name, resolve_options);
 
-fn settle(primitive: Primitive, options: &mut Options) -> Result<(), FieldError> {
+fn resolve_options(primitive: Primitive, options: &mut Options) -> Result<(), FieldError> {
     gathers_first_or_scatters(VARIANT.name, primitive, options)
 }

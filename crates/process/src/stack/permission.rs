@@ -39,11 +39,11 @@ impl PermissionFacts {
         let yama = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
         let capabilities = field(&ours, "CapEff").and_then(|text| u64::from_str_radix(text, 16).ok());
         Self {
-            tracer: number(&theirs, "TracerPid").unwrap_or(0),
-            owner: number(&theirs, "Uid"),
-            own: number(&ours, "Uid"),
+            tracer: number_field(&theirs, "TracerPid").unwrap_or(0),
+            owner: number_field(&theirs, "Uid"),
+            own: number_field(&ours, "Uid"),
             capable: capabilities.is_some_and(|set| set & TRACING != 0),
-            filtered: number(&ours, "Seccomp") == Some(2),
+            filtered: number_field(&ours, "Seccomp") == Some(2),
             yama: yama.trim().parse().unwrap_or(0),
         }
     }
@@ -83,7 +83,7 @@ fn field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
     status.lines().find_map(of_field)?.split_whitespace().next()
 }
 
-fn number(status: &str, name: &str) -> Option<u32> {
+fn number_field(status: &str, name: &str) -> Option<u32> {
     field(status, name)?.parse().ok()
 }
 
@@ -109,7 +109,7 @@ mod tests {
     #[test]
     fn fields_of_a_status_are_read() {
         let status = "Name:\tx\nTracerPid:\t12\nUid:\t1000\t1001\t1000\t1000\nSeccomp_filters:\t3\n";
-        assert_eq!((number(status, "TracerPid"), number(status, "Uid")), (Some(12), Some(1000)));
-        assert_eq!(number(status, "Seccomp"), None);
+        assert_eq!((number_field(status, "TracerPid"), number_field(status, "Uid")), (Some(12), Some(1000)));
+        assert_eq!(number_field(status, "Seccomp"), None);
     }
 }

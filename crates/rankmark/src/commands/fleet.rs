@@ -205,7 +205,7 @@ fn read_learned(path: &Path) -> Result<Judged, Failure> {
     }
     let mut text = Vec::new();
     file.take(LARGEST).read_to_end(&mut text).map_err(|error| unread(error.to_string()))?;
-    fleet::learned(&text).map_err(unread)
+    fleet::read_learned(&text).map_err(unread)
 }
 
 /// A file with the switches of nodes, at most so large.

@@ -265,7 +265,7 @@ fn traces(given: &Import) -> Ended {
     }
     let format = import::traces::recognise(&files[0]).map_or("a trace", |format| format.doc);
     screen::remark(&format!("{} is of {format}; `rankmark profile --import` reads it, too\n", files[0].display()));
-    profile::imported(files, given.output_dir.as_deref(), given.json)
+    profile::explain_files(files, given.output_dir.as_deref(), given.json)
 }
 
 /// Refuses a file that is not a trace, and a folder without one.

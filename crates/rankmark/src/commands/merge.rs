@@ -82,7 +82,7 @@ fn copy_samples(
     }
     let mut samples = record::read_samples(directory, id)?;
     for line in cases {
-        for mut trial in samples.of(&line.id)? {
+        for mut trial in samples.of_case(&line.id)? {
             trial.round += part.first_round;
             store.append_samples(&trial)?;
         }

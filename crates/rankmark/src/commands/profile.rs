@@ -41,7 +41,7 @@ struct Profile {
     own: ProfileOptions,
 }
 
-/// Options that only this command has. Short ones as TorchScale has them.
+/// Options that only this command has. The short ones are those of TorchScale.
 #[derive(clap::Args)]
 #[group(skip)]
 #[command(next_help_heading = fields::PROFILE)]
@@ -98,7 +98,7 @@ fn command() -> clap::Command {
     let command = fields::with_options(command, &[about], None)
         .mut_arg("output_dir", |arg| arg.short('o'))
         .mut_arg("steps", |arg| arg.value_name("FIRST:LAST").help(steps).help_heading(fields::PROFILE));
-    // Their defaults are others here.
+    // These fields have other defaults here.
     let command = native::DEFAULTS
         .into_iter()
         .fold(command, |command, (field, _, help)| command.mut_arg(field, |arg| arg.help(help)));
@@ -123,7 +123,7 @@ fn run(matches: &ArgMatches, entry: Entry<'_>) -> Ended {
     if let Some(failure) = record.as_deref().and_then(job_words::instead_of_record) {
         return Err(failure);
     }
-    refuse_of_training(&names_given(matches))?;
+    refuse_unrelated_options(&names_given(matches))?;
     if let [before, after] = own.compare.as_slice() {
         return explain::compare(before, after, &wanted);
     }
@@ -146,42 +146,43 @@ fn run(matches: &ArgMatches, entry: Entry<'_>) -> Ended {
     own_job::run(&command, request, &wanted)
 }
 
-/// Explains traces of other tools as `--import` does, for the command that takes their files.
-pub(crate) fn imported(files: &[PathBuf], output: Option<&Path>, json: bool) -> Result<u8, Failure> {
+/// Explains traces of other tools for `rankmark import`, as `rankmark profile --import` does.
+pub(crate) fn explain_files(files: &[PathBuf], output: Option<&Path>, json: bool) -> Result<u8, Failure> {
     explain::files(files, output, &Wanted { json, ..Wanted::default() })
 }
 
-/// Compares two traces as `--compare` does, for the command that compares records.
-pub(crate) fn compared([before, after]: [&Path; 2], json: bool) -> Result<u8, Failure> {
+/// Compares two traces for `rankmark compare`, as `rankmark profile --compare` does.
+pub(crate) fn compare_traces([before, after]: [&Path; 2], json: bool) -> Result<u8, Failure> {
     explain::compare(before, after, &Wanted { json, ..Wanted::default() })
 }
 
-/// Options for all traces. All other options are for a run of a model that Rankmark trains.
-const OF_TRACES: [&str; 9] = ["record", "command", "import", "compare", "steps", "target", "json", "quiet", "verbose"];
-/// Further options for a profile that makes a record.
-const OF_RECORDS: [&str; 4] = ["output_dir", "name", "tag", "note"];
-/// Further options for a job.
-const OF_JOBS: [&str; 2] = ["duration", "tool"];
+/// Options that apply wherever traces are explained.
+const TRACE_OPTIONS: [&str; 9] =
+    ["record", "command", "import", "compare", "steps", "target", "json", "quiet", "verbose"];
+/// Options that also apply where a new record is made.
+const RECORD_OPTIONS: [&str; 4] = ["output_dir", "name", "tag", "note"];
+/// Options that also apply to a job.
+const JOB_OPTIONS: [&str; 2] = ["duration", "tool"];
 
-/// Options that mean nothing here are refused, and not dropped in silence.
-fn refuse_of_training(given: &[String]) -> Result<(), Failure> {
-    let others = ["record", "command", "import", "compare"];
-    let Some(other) = others.into_iter().find(|name| given.iter().any(|given| given == name)) else { return Ok(()) };
-    let makes_record = ["command", "import"].contains(&other);
-    let is_for_it = |name: &str| {
-        OF_TRACES.contains(&name)
-            || other == "command" && OF_JOBS.contains(&name)
-            || makes_record && OF_RECORDS.contains(&name)
+/// Refuses options that do not apply to what is profiled, rather than ignoring them.
+fn refuse_unrelated_options(given: &[String]) -> Result<(), Failure> {
+    let sources = ["record", "command", "import", "compare"];
+    let Some(source) = sources.into_iter().find(|name| given.iter().any(|given| given == name)) else { return Ok(()) };
+    let makes_record = ["command", "import"].contains(&source);
+    let applies = |name: &str| {
+        TRACE_OPTIONS.contains(&name)
+            || source == "command" && JOB_OPTIONS.contains(&name)
+            || makes_record && RECORD_OPTIONS.contains(&name)
     };
-    let Some(name) = given.iter().find(|name| !is_for_it(name)) else { return Ok(()) };
-    let of = if OF_RECORDS.contains(&name.as_str()) { "a new record" } else { "a model that Rankmark trains" };
-    let (name, what) = (
-        name.replace('_', "-"),
-        match other {
-            "command" => "a command after `--`",
-            "record" => "a record",
-            _ => "traces",
-        },
-    );
-    Err(Failure::new(format!("`--{name}` is for {of}, and {what} is given")).hint(format!("leave `--{name}` out")))
+    let Some(name) = given.iter().find(|name| !applies(name)) else { return Ok(()) };
+    let valid_for =
+        if RECORD_OPTIONS.contains(&name.as_str()) { "a new record" } else { "a model that Rankmark trains" };
+    let profiled = match source {
+        "command" => "a command after `--`",
+        "record" => "an existing record",
+        _ => "traces",
+    };
+    let name = name.replace('_', "-");
+    Err(Failure::new(format!("`--{name}` is for {valid_for}, not for {profiled}"))
+        .hint(format!("leave `--{name}` out")))
 }

@@ -114,7 +114,7 @@ impl Output {
     }
 
     /// Clears what improved in place: from here on all lines stay.
-    pub(super) fn settle(&mut self) {
+    pub(super) fn clear_live(&mut self) {
         let cleared = self.live.take().map(|mut live| live.clear()).unwrap_or_default();
         self.write(&cleared);
     }

@@ -156,7 +156,7 @@ impl PairScreen {
 
     /// The table, what it says in words, what went wrong, where the report is.
     pub(crate) fn end(&mut self, cases: &[ComparedCase], compared: &[Compared], written: &[PathBuf]) {
-        self.output.settle();
+        self.output.clear_live();
         for (row, one) in self.rows.iter_mut().zip(compared) {
             *row = Some(one.clone());
         }

@@ -82,7 +82,7 @@ impl Screen {
 
     /// The table so far, where a run ends with an error and has no report.
     pub(crate) fn table(&mut self) {
-        self.output.settle();
+        self.output.clear_live();
         for row in self.rows.table(table_width(), width()) {
             self.line(&row);
         }
@@ -204,7 +204,7 @@ impl Screen {
 
     /// What the run says, what went wrong, where the report is, what to run next.
     pub(crate) fn end(&mut self, run: &report::Run, written: &[PathBuf], next: Option<&Proposal>) {
-        self.output.settle();
+        self.output.clear_live();
         // Of a run that was ended the banner below says it.
         if !run.cases.is_empty() && report::end_banner(run).is_none() {
             self.line("");

@@ -107,7 +107,7 @@ fn exit_codes_are_fit_for_a_prolog() {
     place.write("older.json", of_version(2));
     place.run("fleet --criteria older.json healthy --output-dir one").exits(0);
     place.write("later.json", of_version(4));
-    place.run("fleet --criteria later.json healthy --output-dir one").refuses(&["version 4", "reads 2 to 3"]);
+    place.run("fleet --criteria later.json healthy --output-dir one").refuses(&["version 4", "reads versions 2 to 3"]);
     let slow = place.run("fleet --criteria out/fleet.json nodes/late --output-dir one").exits(1);
     assert!(slow.out.contains("all_reduce 1 KiB takes 1.2"), "{}", slow.out);
     place.run("fleet healthy nodes/late --output-dir two").exits(3);

@@ -7,7 +7,7 @@ use crate::place::{Place, json_lines};
 /// A few thousand parameters.
 const TINY: &str = "--model mlp --layers 2 --width 16 --features 8 --classes 4 --optimizer sgd";
 
-fn number(line: &Value, path: &[&str]) -> f64 {
+fn number_at(line: &Value, path: &[&str]) -> f64 {
     let value = path.iter().fold(line, |value, name| &value[*name]);
     value.as_f64().unwrap_or_else(|| panic!("{path:?} in {line}"))
 }
@@ -23,17 +23,20 @@ fn case_lines_are_as_designed() {
         assert_eq!((line["status"].as_str(), line["wrong"].as_u64()), (Some("ok"), Some(0)), "{line}");
         assert_eq!((line["benchmark"].as_str(), line["dtype"].as_str()), (Some("training"), Some("f32")));
         assert_eq!(line["loss"].as_array().unwrap().len(), 10, "ten steps, and no others");
-        assert_eq!(number(line, &["step_s", "median"]), number(line, &["time_s", "median"]));
+        assert_eq!(number_at(line, &["step_s", "median"]), number_at(line, &["time_s", "median"]));
         for phase in ["input", "forward", "backward", "communication", "wait", "optimizer"] {
-            assert!(number(line, &["phases_s", phase]) >= 0.0);
-            assert_eq!(line["phases_s"]["per_rank"][phase].as_array().unwrap().len() as f64, number(line, &["ranks"]));
+            assert!(number_at(line, &["phases_s", phase]) >= 0.0);
+            assert_eq!(
+                line["phases_s"]["per_rank"][phase].as_array().unwrap().len() as f64,
+                number_at(line, &["ranks"])
+            );
         }
-        assert!(number(line, &["samples_per_s"]) > 0.0 && number(line, &["mfu", "headline"]) > 0.0);
+        assert!(number_at(line, &["samples_per_s"]) > 0.0 && number_at(line, &["mfu", "headline"]) > 0.0);
         assert!(
-            number(line, &["memory", "predicted", "total"]) > 0.0
-                && number(line, &["memory", "measured", "total"]) > 0.0
+            number_at(line, &["memory", "predicted", "total"]) > 0.0
+                && number_at(line, &["memory", "measured", "total"]) > 0.0
         );
-        assert!(number(line, &["cpu", "seconds"]) > 0.0 && number(line, &["cpu", "compute_threads"]) > 0.0);
+        assert!(number_at(line, &["cpu", "seconds"]) > 0.0 && number_at(line, &["cpu", "compute_threads"]) > 0.0);
     }
     let exchanged = lines[1]["traffic"].as_array().unwrap();
     let gradients = exchanged.iter().find(|moved| moved["axis"] == "data").unwrap_or_else(|| panic!("{exchanged:?}"));
@@ -74,7 +77,7 @@ fn the_largest_batch_is_searched_and_proven() {
     assert_eq!((first["parameters"]["batch"].as_u64(), second["parameters"]["batch"].as_u64()), (Some(1), Some(2)));
     let batch = largest["max_batch"].as_u64().unwrap_or_else(|| panic!("{largest}"));
     assert!(batch > 2 && largest["parameters"]["batch"].as_u64() == Some(batch));
-    assert!(number(largest, &["memory", "measured", "total"]) <= f64::from(96 << 20), "{largest}");
+    assert!(number_at(largest, &["memory", "measured", "total"]) <= f64::from(96 << 20), "{largest}");
     assert!(place.read("out/report.md").contains("The largest batch of mlp with 1 rank under 96 MiB a rank"));
 }
 
@@ -85,10 +88,10 @@ fn memory_beyond_this_machine_is_predicted_by_category() {
     let wide = "memory --model mlp --layers 64 --width 262144 --features 8 --classes 4";
     let ended = place.run(&format!("{wide} --output-dir out")).exits(2);
     let line = &place.cases("out")[0];
-    let of = |name: &str| number(line, &["memory", "parts", name]);
+    let of = |name: &str| number_at(line, &["memory", "parts", name]);
     let parameters = 60.0 * 4.0 * 262_144.0 * 262_144.0;
     assert!(line["status"] == "skipped" && of("parameters") >= parameters && of("gradients") >= parameters, "{line}");
-    assert!(number(line, &["memory", "predicted", "total"]) > 2.0 * parameters);
+    assert!(number_at(line, &["memory", "predicted", "total"]) > 2.0 * parameters);
     assert!(line["memory"]["measured"].is_null() && line["time_s"].is_null(), "{line}");
     for part in ["parameters", "gradients", "optimizer", "predicted", "SKIPPED", "not enough memory"] {
         assert!(ended.out.contains(part), "{part}: {}", ended.out);

@@ -60,7 +60,7 @@ impl Redaction {
         Self { names, keys: HashSet::new(), rules: Vec::new(), only_homes: Vec::new(), secrets: 0 }
     }
 
-    /// Looks for home folders in a text, and for names that are keys. Before [`Redaction::settle`].
+    /// Looks for home folders in a text, and for names that are keys. Before [`Redaction::make_rules`].
     pub fn look(&mut self, text: &[u8]) {
         for root in HOMES {
             for at in positions(text, root.as_bytes()) {
@@ -82,7 +82,7 @@ impl Redaction {
     ///
     /// # Errors
     /// The name of a host that is also a word of records.
-    pub fn settle(&mut self) -> Result<(), String> {
+    pub fn make_rules(&mut self) -> Result<(), String> {
         let is_word = |name: &str| self.names.words.contains(name) || self.keys.contains(name);
         let mut rules: Vec<Replaced> = Vec::new();
         let mut add = |kind, name: &str, by: String| {
@@ -220,7 +220,7 @@ mod tests {
         let users = names.users.iter().map(|(user, home)| (user.clone(), home.as_deref().map(at_home))).collect();
         let mut redaction = Redaction::new(Names { users, ..names });
         redaction.look(at_home(text).as_bytes());
-        redaction.settle().unwrap();
+        redaction.make_rules().unwrap();
         let text = redaction.replace(&at_home(text)).replace(HOMES[0], "HOME/");
         redaction.rules.iter_mut().for_each(|rule| {
             rule.name = rule.name.replace(HOMES[0], "HOME/");
@@ -271,10 +271,10 @@ mod tests {
     #[test]
     fn words_of_records_are_no_names() {
         let mut redaction = Redaction::new(names(&["shm"], &[], &["shm"]));
-        assert_eq!(redaction.settle(), Err("shm".to_owned()));
+        assert_eq!(redaction.make_rules(), Err("shm".to_owned()));
         let mut redaction = Redaction::new(names(&["cores"], &[], &[]));
         redaction.look(br#"{"cores": 2}"#);
-        assert_eq!(redaction.settle(), Err("cores".to_owned()));
+        assert_eq!(redaction.make_rules(), Err("cores".to_owned()));
         let known = names(&["localhost"], &[("data", "HOME/data"), ("root", "/root"), ("al", "HOME/al")], &["data"]);
         let (text, redaction) = redacted(known, "localhost data root al HOME/data <ROOT>/x HOME/al/y");
         assert_eq!(text, "localhost data root al HOME/user-1 <HOME/user-2>/x HOME/user-3/y");

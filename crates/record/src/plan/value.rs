@@ -22,9 +22,9 @@ pub(crate) fn canonical(field: &Field, text: &str, quoted: bool) -> Result<Value
             _ => Err(Error::new(format!("`{name}` must be true or false, not `{}`", shown(text)))),
         },
         Kind::Bytes => quantity(field, text, |Bytes(bytes)| Some(bytes.into())),
-        Kind::Seconds => quantity(field, text, |Seconds(seconds)| number(seconds)),
-        Kind::Bandwidth => quantity(field, text, |Bandwidth(bytes)| number(bytes)),
-        Kind::Ratio => quantity(field, text, |Ratio(share)| number(share)),
+        Kind::Seconds => quantity(field, text, |Seconds(seconds)| canonical_number(seconds)),
+        Kind::Bandwidth => quantity(field, text, |Bandwidth(bytes)| canonical_number(bytes)),
+        Kind::Ratio => quantity(field, text, |Ratio(share)| canonical_number(share)),
         Kind::Word(words) => word(field, text, &words()),
         Kind::Choice(variants) => {
             let tree = Tree::Scalar { text: text.to_owned(), quoted };
@@ -85,7 +85,7 @@ pub(super) fn not_a_quantity(field: &Field, error: &terms::ParseQuantityError) -
 }
 
 /// A finite number; whole ones as integers, so that a value has one spelling in the record and one identity.
-pub(crate) fn number(value: f64) -> Option<Value> {
+pub(crate) fn canonical_number(value: f64) -> Option<Value> {
     // Up to here every whole f64 is an exact integer.
     const EXACT: f64 = 9_007_199_254_740_992.0;
     match value {

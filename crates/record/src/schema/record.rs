@@ -1,4 +1,4 @@
-//! The schema of records: derived from the types that are written, so that a new member is described without another line.
+//! The schema of records. It is derived from the types that are written, so a new member needs no change here.
 
 use schemars::generate::SchemaSettings;
 use schemars::transform::RecursiveTransform;
@@ -17,15 +17,15 @@ pub fn record(benchmarks: &[&'static About]) -> Value {
     let mut types = types();
     let mut add = |name: &str, member: &str, schema: Value| types[name]["properties"][member] = schema;
     for metric in benchmarks.iter().flat_map(|about| about.metrics) {
-        // Never null, since absent ones are omitted.
-        let of = if metric.shape == Shape::Word { json!("string") } else { json!(["number", "array", "object"]) };
-        add("case_line", metric.name, json!({"description": described(metric), "type": of}));
+        // Never null: an absent metric is omitted.
+        let kind = if metric.shape == Shape::Word { json!("string") } else { json!(["number", "array", "object"]) };
+        add("case_line", metric.name, json!({"description": described(metric), "type": kind}));
     }
     let names: Vec<&str> = benchmarks.iter().map(|about| about.name).collect();
     add("case_line", "benchmark", json!({"description": "The benchmark's name.", "enum": names}));
     // What the store adds to each line.
-    let number = "Its number among the lines of the run.";
-    add("case_line", "line", json!({"description": number, "type": "integer", "minimum": 1}));
+    let description = "The line's number within the run.";
+    add("case_line", "line", json!({"description": description, "type": "integer", "minimum": 1}));
     for line in ["case_line", "sample_line"] {
         add(line, "run", json!({"description": "The `id` of run.json.", "type": "string", "pattern": HEX_12}));
     }
@@ -49,15 +49,15 @@ fn described(metric: &Metric) -> String {
 /// The last member of a line, and of the run file.
 fn checksum() -> Value {
     json!({
-        "description": "CRC-32 (IEEE 802.3, as zlib) of the line, or of run.json, without this member and its comma; records of earlier \
-                        versions have none",
+        "description": "CRC-32 (IEEE 802.3, as in zlib) of the line, or of run.json, without this member and its \
+                        comma; records of earlier versions have none",
         "type": "string",
         "pattern": "^[0-9a-f]{8}$",
     })
 }
 
-/// The types that are written, by name. A member is required where the reader needs it: older records lack others. It may be
-/// null only where the writer writes a null.
+/// The types that are written, by name. A member is required only if the reader needs it, because older records lack
+/// others. It may be null only if the writer writes null.
 fn types() -> Map<String, Value> {
     let written = types_of(SchemaSettings::draft2020_12().for_serialize());
     let mut types = types_of(SchemaSettings::draft2020_12().for_deserialize());
@@ -89,7 +89,7 @@ fn types_of(settings: SchemaSettings) -> Map<String, Value> {
     types.take_definitions(true)
 }
 
-/// Adds a metric that runs find of any case.
+/// Adds a metric that a run may find for a case of any benchmark.
 fn add_metric<T: JsonSchema>(key: &Key<T>, types: &mut SchemaGenerator) {
     let mut schema = types.subschema_for::<T>();
     schema.insert("description".to_owned(), described(&key.metric()).into());
@@ -100,7 +100,7 @@ fn required(schema: &Value) -> Vec<&str> {
     schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect()
 }
 
-/// Takes null from the values that a member may have.
+/// Removes null from the values that a member may have.
 fn refuse_null(member: &mut Value) {
     for keyword in ["type", "enum", "anyOf"] {
         if let Some(values) = member.get_mut(keyword).and_then(Value::as_array_mut) {
@@ -118,7 +118,7 @@ fn refuse_null(member: &mut Value) {
     }
 }
 
-/// Leaves out the names that Rust has for numbers, and the line breaks of descriptions.
+/// Removes `format`, which names Rust's number types, and line breaks in descriptions.
 fn simplify(schema: &mut Schema) {
     if schema.get("format").is_some_and(|format| format != "date-time") {
         schema.remove("format");

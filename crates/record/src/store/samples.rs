@@ -164,7 +164,7 @@ impl SampleLines {
     ///
     /// # Errors
     /// When the file cannot be read or changed under us.
-    pub fn of(&mut self, id: &str) -> Result<Vec<CaseSamples>, StoreError> {
+    pub fn of_case(&mut self, id: &str) -> Result<Vec<CaseSamples>, StoreError> {
         let places = self.places.get(id).cloned().unwrap_or_default();
         let failed = |error: String| StoreError::new(format!("cannot read {SAMPLES_FILE}")).cause(error);
         let mut found = Vec::new();

@@ -101,8 +101,8 @@ fn damaged_samples_are_named_and_left_out() {
     let expected =
         [0, 1].map(|index| format!("samples.jsonl:{} (case {}): its checksum does not match", index + 1, id(index)));
     assert_eq!(said, expected);
-    assert!(read.of(id(0)).unwrap().is_empty());
-    assert_eq!(read.of(id(2)).unwrap(), [samples(id(2), 0)], "found behind what is left out");
+    assert!(read.of_case(id(0)).unwrap().is_empty());
+    assert_eq!(read.of_case(id(2)).unwrap(), [samples(id(2), 0)], "found behind what is left out");
 }
 
 #[test]
@@ -124,7 +124,7 @@ fn lines_of_versions_without_checksums_are_read_and_gone_on_with() {
     assert!(kept.damaged.is_empty());
     for index in 0..4 {
         let id = &run.plan.cases[index].id;
-        assert_eq!(kept.of(id).unwrap(), [samples(id, 0)]);
+        assert_eq!(kept.of_case(id).unwrap(), [samples(id, 0)]);
     }
     // One of them that cannot be read is damaged, too.
     let mut text = lines(root.path(), CASES_FILE);

@@ -93,7 +93,7 @@ fn a_full_disk_loses_no_finished_case() {
     store.append(&line(1), &[samples(1, 5)]).unwrap();
     drop(store);
     assert_eq!(written(&read_run(&directory).unwrap()), [line(0), line(1)]);
-    assert_eq!(read_samples(&directory, "").unwrap().of(&id(1)).unwrap(), [samples(1, 5)]);
+    assert_eq!(read_samples(&directory, "").unwrap().of_case(&id(1)).unwrap(), [samples(1, 5)]);
 }
 
 #[test]

@@ -79,7 +79,7 @@ fn what_is_written_is_read() {
     // In the plan's order, not in the file's.
     assert_eq!(written(&read), [line(&run, 0, Status::Failed), line(&run, 2, Status::Ok)]);
     assert_eq!(
-        read_samples(&directory, &run.id).unwrap().of(&run.plan.cases[2].id).unwrap(),
+        read_samples(&directory, &run.id).unwrap().of_case(&run.plan.cases[2].id).unwrap(),
         [samples(&run.plan.cases[2].id, 0)]
     );
     assert!(read.notes.is_empty());
@@ -160,7 +160,7 @@ fn resuming_keeps_what_is_ok_and_repeats_the_rest() {
     assert_eq!(read.len(), 5);
     assert_eq!(read[1], again);
     // Of the first attempt no samples remain.
-    assert_eq!(read_samples(root.path(), "").unwrap().of(&again.id).unwrap().len(), 2);
+    assert_eq!(read_samples(root.path(), "").unwrap().of_case(&again.id).unwrap().len(), 2);
 }
 
 #[test]
@@ -208,7 +208,7 @@ fn samples_cut_short_are_repaired() {
         drop(store);
         assert!(read_samples(root.path(), "").unwrap().notes.is_empty());
     }
-    assert!(read_samples(root.path(), "").unwrap().of(&run.plan.cases[0].id).unwrap().is_empty());
+    assert!(read_samples(root.path(), "").unwrap().of_case(&run.plan.cases[0].id).unwrap().is_empty());
 }
 
 #[test]

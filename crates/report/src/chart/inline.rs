@@ -3,7 +3,7 @@
 
 use super::scene::{Item, Scene};
 use super::style;
-use super::svg::{self, fill, number, stroke, written};
+use super::svg::{self, fill, stroke, two_decimals, written};
 use crate::escape::one_line;
 use crate::markup::{Attributes, Css, Literal, Svg, markup, put, svg};
 
@@ -27,8 +27,8 @@ pub(crate) fn write(scene: &Scene) -> Svg {
     let label = one_line(&scene.description);
     svg!(
         r#"<svg viewBox="0 0 {} {}" role="img" aria-label="{}">{}{}</svg>"#,
-        number(scene.width),
-        number(scene.height),
+        two_decimals(scene.width),
+        two_decimals(scene.height),
         label,
         paths,
         texts
@@ -42,8 +42,8 @@ fn shape(item: &Item) -> Result<(Attributes, String), Svg> {
         Item::Polygon { points, fill, pen } => (look(*fill, *pen), format!("{}z", outline(points))),
         Item::Line { points, pen } => (look(None, Some(*pen)), outline(points)),
         Item::Circle { center: [x, y], radius, fill, pen } => {
-            let (begin, r, across) = (number(x - radius), number(*radius), number(2.0 * radius));
-            let path = format!("M{begin} {}a{r} {r} 0 1 0 {across} 0a{r} {r} 0 1 0 -{across} 0z", number(*y));
+            let (begin, r, across) = (two_decimals(x - radius), two_decimals(*radius), two_decimals(2.0 * radius));
+            let path = format!("M{begin} {}a{r} {r} 0 1 0 {across} 0a{r} {r} 0 1 0 -{across} 0z", two_decimals(*y));
             (look(Some(*fill), *pen), path)
         }
         Item::Shapes { outlines: all, closed, fill, pen } => (look(*fill, *pen), svg::outlines(all, *closed)),
@@ -59,7 +59,7 @@ fn outline(points: &[[f64; 2]]) -> String {
 
 /// A tenth of a unit is less than any screen shows.
 fn tenth(value: f64) -> String {
-    number((value * 10.0).round() / 10.0)
+    two_decimals((value * 10.0).round() / 10.0)
 }
 
 /// The rules by which a page with the variables `--ink`, `--c0` and so on draws an element of [`write`].

@@ -8,7 +8,7 @@ use crate::markup::{Attributes, Literal, Svg, markup, svg};
 /// Writes the document.
 pub(crate) fn write(scene: &Scene) -> Svg {
     let mut out = Svg::with_capacity(16 * 1024);
-    let (width, height) = (number(scene.width), number(scene.height));
+    let (width, height) = (two_decimals(scene.width), two_decimals(scene.height));
     svg!(
         out => r#"<svg xmlns="http://www.w3.org/2000/svg" width="{}" height="{}" viewBox="0 0 {} {}" role="img" font-family="{}">"#,
         width,
@@ -33,9 +33,9 @@ pub(crate) fn write(scene: &Scene) -> Svg {
             }
             Item::Circle { center: [x, y], radius, fill, pen } => svg!(
                 out => "<circle cx=\"{}\" cy=\"{}\" r=\"{}\"{}{}/>\n",
-                number(*x),
-                number(*y),
-                number(*radius),
+                two_decimals(*x),
+                two_decimals(*y),
+                two_decimals(*radius),
                 self::fill(Some(*fill)),
                 stroke(*pen)
             ),
@@ -61,11 +61,11 @@ pub(super) fn written(text: &Text) -> Svg {
     let [x, y] = text.at;
     svg!(
         r#"<text x="{}" y="{}" font-size="{}" text-anchor="{}" textLength="{}" lengthAdjust="spacingAndGlyphs"{}{}>{}</text>"#,
-        number(x),
-        number(y),
-        number(text.size),
+        two_decimals(x),
+        two_decimals(y),
+        two_decimals(text.size),
         anchor,
-        number(text.width()),
+        two_decimals(text.width()),
         weight,
         fill(Some(text.paint)),
         text.content
@@ -73,13 +73,13 @@ pub(super) fn written(text: &Text) -> Svg {
 }
 
 fn list(points: &[[f64; 2]]) -> String {
-    points.iter().map(|[x, y]| format!("{},{}", number(*x), number(*y))).collect::<Vec<_>>().join(" ")
+    points.iter().map(|[x, y]| format!("{},{}", two_decimals(*x), two_decimals(*y))).collect::<Vec<_>>().join(" ")
 }
 
 /// Outlines as the data of a path. A tenth of a unit is less than any screen shows, and upright and level lines need one
 /// number: a timeline has thousands of rectangles.
 pub(super) fn outlines(outlines: &[Vec<[f64; 2]>], closed: bool) -> String {
-    let tenth = |value: f64| number((value * 10.0).round() / 10.0);
+    let tenth = |value: f64| two_decimals((value * 10.0).round() / 10.0);
     let mut path = String::new();
     for outline in outlines {
         let mut before: Option<[String; 2]> = None;
@@ -102,20 +102,21 @@ pub(super) fn outlines(outlines: &[Vec<[f64; 2]>], closed: bool) -> String {
 
 pub(super) fn fill(paint: Option<Paint>) -> Attributes {
     let Some(Paint { rgb, opacity }) = paint else { return Literal(" fill=\"none\"").into() };
-    let faint = (opacity < 1.0).then(|| markup!(Tag, " fill-opacity=\"{}\"", number(opacity)));
+    let faint = (opacity < 1.0).then(|| markup!(Tag, " fill-opacity=\"{}\"", two_decimals(opacity)));
     markup!(Tag, " fill=\"{}\"{}", Hex(rgb), faint)
 }
 
 pub(super) fn stroke(pen: Option<Pen>) -> Option<Attributes> {
     let Pen { paint: Paint { rgb, opacity }, width, dash } = pen?;
-    let faint = (opacity < 1.0).then(|| markup!(Tag, " stroke-opacity=\"{}\"", number(opacity)));
-    let dash = dash.map(|[dash, gap]| markup!(Tag, " stroke-dasharray=\"{} {}\"", number(dash), number(gap)));
-    let (colour, width) = (Hex(rgb), number(width));
+    let faint = (opacity < 1.0).then(|| markup!(Tag, " stroke-opacity=\"{}\"", two_decimals(opacity)));
+    let dash =
+        dash.map(|[dash, gap]| markup!(Tag, " stroke-dasharray=\"{} {}\"", two_decimals(dash), two_decimals(gap)));
+    let (colour, width) = (Hex(rgb), two_decimals(width));
     Some(markup!(Tag, " stroke=\"{}\"{} stroke-width=\"{}\" stroke-linejoin=\"round\"{}", colour, faint, width, dash))
 }
 
 /// At most two decimals, without trailing zeros, never `-0`.
-pub(super) fn number(value: f64) -> String {
+pub(super) fn two_decimals(value: f64) -> String {
     let text = format!("{value:.2}");
     let text = text.trim_end_matches('0').trim_end_matches('.');
     if text == "-0" { "0".to_owned() } else { text.to_owned() }

@@ -114,7 +114,7 @@ struct NumberedNames {
 }
 
 impl NumberedNames {
-    fn of(&mut self, name: &str) -> usize {
+    fn number_of(&mut self, name: &str) -> usize {
         if let Some(known) = self.known.get(name) {
             return *known;
         }
@@ -160,11 +160,12 @@ impl LeafSource {
         match value {
             Value::Array(ends) if ends.len() == 2 && is_interval(&self.name) => {
                 let name = &self.name;
-                let own =
-                    self.ends.get_or_insert_with(|| ["low", "high"].map(|end| numbers.of(&format!("{name}_{end}"))));
+                let own = self
+                    .ends
+                    .get_or_insert_with(|| ["low", "high"].map(|end| numbers.number_of(&format!("{name}_{end}"))));
                 own.iter().zip(ends).for_each(|(number, end)| put(*number, end));
             }
-            other => put(*self.whole.get_or_insert_with(|| numbers.of(&self.name)), other),
+            other => put(*self.whole.get_or_insert_with(|| numbers.number_of(&self.name)), other),
         }
     }
 }

@@ -192,16 +192,16 @@ const fn is_any(text: &[u8], [begin, end]: [usize; 2], names: &[&[u8]]) -> bool 
 mod tests {
     use super::*;
 
-    fn of(literal: &str) -> Vec<u8> {
+    fn places_in(literal: &str) -> Vec<u8> {
         let number = literal.replace("{{", "").matches('{').count();
         places(literal, Reading::Text)[..number].to_vec()
     }
 
     #[test]
     fn each_value_has_its_place() {
-        assert_eq!(of("<p id=\"a{}\" class=\"{}\"{}>{} {:.1}</p>{{}}{}"), [VALUE, VALUE, TAG, TEXT, TEXT, TEXT]);
-        assert_eq!(of("<a href=\"#{}{}\">{}</a><a href=\"{}\">"), [VALUE, VALUE, TEXT, ADDRESS]);
-        assert_eq!(of("<style>a</style><b>{}</b>"), [TEXT]);
+        assert_eq!(places_in("<p id=\"a{}\" class=\"{}\"{}>{} {:.1}</p>{{}}{}"), [VALUE, VALUE, TAG, TEXT, TEXT, TEXT]);
+        assert_eq!(places_in("<a href=\"#{}{}\">{}</a><a href=\"{}\">"), [VALUE, VALUE, TEXT, ADDRESS]);
+        assert_eq!(places_in("<style>a</style><b>{}</b>"), [TEXT]);
         assert_eq!(places(" {} x=\"{}\"", Reading::Tag)[..2], [TAG, VALUE]);
         assert_eq!(places("[{}](charts/{}.png) {}", Reading::Plain)[..3], [TEXT, ADDRESS, TEXT]);
     }
@@ -231,7 +231,7 @@ mod tests {
             "{}\">",
         ];
         for literal in refused {
-            assert!(std::panic::catch_unwind(|| of(literal)).is_err(), "{literal}");
+            assert!(std::panic::catch_unwind(|| places_in(literal)).is_err(), "{literal}");
         }
         assert!(std::panic::catch_unwind(|| places("`{}`", Reading::Plain)).is_err(), "code");
     }

@@ -27,12 +27,12 @@ pub(crate) fn title_of(verdict: &str) -> String {
 /// judged.
 pub(crate) fn verdict(run: &Run) -> Option<(&'static str, String)> {
     let interleaved = run.interleaved.as_ref().filter(|interleaved| !interleaved.cases.is_empty())?;
-    let word = WORDS.into_iter().find(|word| number(run, word) > 0)?;
+    let word = WORDS.into_iter().find(|word| count_verdict(run, word) > 0)?;
     Some((word, counted(&interleaved.cases, interleaved.threshold)))
 }
 
 /// Cases of an interleaved comparison that have this verdict.
-pub(crate) fn number(run: &Run, verdict: &str) -> usize {
+pub(crate) fn count_verdict(run: &Run, verdict: &str) -> usize {
     let cases = run.interleaved.iter().flat_map(|interleaved| &interleaved.cases);
     cases.filter(|case| case.status == Status::Ok && case.verdict == verdict).count()
 }

@@ -23,11 +23,13 @@ pub fn interval_claim(run: &Run) -> Option<String> {
     let mut text = "±95% is the interval in which the median of an equal run lies".to_owned();
     if let Some(runs) = range(&earlier, |runs| runs.to_string()) {
         let plural = if runs == "1" { "run" } else { "runs" };
-        text += &format!(", {}from {runs} earlier {plural} here", of(earlier.len(), total));
+        text += &format!(", {}from {runs} earlier {plural} here", in_cases(earlier.len(), total));
     }
     if !own.is_empty() {
-        text +=
-            &format!("; {}it is that of the median{span}, and another run may differ by more", of(own.len(), total));
+        text += &format!(
+            "; {}it is that of the median{span}, and another run may differ by more",
+            in_cases(own.len(), total)
+        );
     }
     Some(text + ".")
 }
@@ -40,7 +42,7 @@ fn runs_of(source: IntervalSource) -> Option<u32> {
 }
 
 /// `in 2 of 9 cases `; nothing of all.
-fn of(number: usize, total: usize) -> String {
+fn in_cases(number: usize, total: usize) -> String {
     if number == total { String::new() } else { format!("in {number} of {total} cases ") }
 }
 

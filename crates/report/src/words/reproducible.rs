@@ -43,7 +43,7 @@ impl ReproducedCase<'_> {
 }
 
 /// `1`, `12,345`.
-fn number(value: u64) -> String {
+fn thousands_u64(value: u64) -> String {
     thousands(i64::try_from(value).unwrap_or(i64::MAX))
 }
 
@@ -53,21 +53,21 @@ fn first(difference: &Difference, unit: &str) -> String {
     let (first, end) = (difference.first.saturating_add(from), difference.end.saturating_add(from));
     let values = &difference.values;
     match values {
-        Some([from, to]) => format!("{unit} {} is {from} and {to}", number(first)),
+        Some([from, to]) => format!("{unit} {} is {from} and {to}", thousands_u64(first)),
         None if end > first + 1 => {
-            format!("the first {unit} that differs is one of {} to {}", number(first), number(end - 1))
+            format!("the first {unit} that differs is one of {} to {}", thousands_u64(first), thousands_u64(end - 1))
         }
-        None => format!("the first {unit} that differs is {}", number(first)),
+        None => format!("the first {unit} that differs is {}", thousands_u64(first)),
     }
 }
 
 /// `; 37 elements differ, by at most 3 ulp (2.1e-7)`.
 fn size(difference: &Difference, unit: &str) -> String {
     let Some((ulps, relative)) = difference.ulps.zip(difference.relative) else { return String::new() };
-    let by = format!("at most {} ulp ({relative:.1e} of the value)", number(ulps));
+    let by = format!("at most {} ulp ({relative:.1e} of the value)", thousands_u64(ulps));
     match difference.different {
         Some(1) => format!("; no other {unit} differs, and this one by {by}"),
-        Some(different) => format!("; {} {unit}s differ, by {by}", number(different)),
+        Some(different) => format!("; {} {unit}s differ, by {by}", thousands_u64(different)),
         None => format!("; the first {unit}s differ by {by}"),
     }
 }
@@ -112,10 +112,10 @@ fn same(cases: &[&ReproducedCase<'_>]) -> String {
         parts.push("on all ranks".to_owned());
     }
     if compares("calls") {
-        parts.push(format!("in {} calls", number(sum(|found| found.results))));
+        parts.push(format!("in {} calls", thousands_u64(sum(|found| found.results))));
     }
     if compares("trials") {
-        parts.push(format!("in {} trials", number(sum(|found| found.trials))));
+        parts.push(format!("in {} trials", thousands_u64(sum(|found| found.trials))));
     }
     let mut across: Vec<String> = Vec::new();
     for varied in cases.iter().flat_map(|of| &of.found.across).map(|one| format!("`{}`", one.varied)) {

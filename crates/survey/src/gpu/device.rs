@@ -38,7 +38,7 @@ pub(super) fn row(about: &Value, nvlinks: bool) -> Finding {
         return Finding::misconfigured(name, why).impact("this GPU cannot be used").fix(fix);
     }
     let mut summary = Summary { parts: vec![word(about, "name")], ..Summary::default() };
-    summary.parts.extend(number(about, "/memory_bytes").map(|bytes| Bytes(bytes).about()));
+    summary.parts.extend(number_at(about, "/memory_bytes").map(|bytes| Bytes(bytes).about()));
     links(about, nvlinks, &mut summary);
     for add in [pcie, ecc, remapped_rows, clocks, use_by_others] {
         add(about, &mut summary);
@@ -64,7 +64,7 @@ fn finding(name: String, summary: Summary) -> Finding {
     row.impact(impacts.join("; ")).fix(fixes.join("; "))
 }
 
-fn number(about: &Value, path: &str) -> Option<u64> {
+fn number_at(about: &Value, path: &str) -> Option<u64> {
     about.pointer(path).and_then(Value::as_u64)
 }
 
@@ -102,8 +102,8 @@ fn links(about: &Value, nvlinks: bool, summary: &mut Summary) {
 }
 
 fn pcie(about: &Value, summary: &mut Summary) {
-    let width = number(about, "/pcie_width").zip(number(about, "/pcie_width_max"));
-    let generation = number(about, "/pcie_generation_max");
+    let width = number_at(about, "/pcie_width").zip(number_at(about, "/pcie_width_max"));
+    let generation = number_at(about, "/pcie_generation_max");
     summary.parts.extend(width.zip(generation).map(|((width, _), generation)| format!("PCIe {generation} x{width}")));
     // The generation falls when a GPU is idle; the width does not, unless the slot or the riser has fewer lanes.
     if let Some((now, most)) = width.filter(|(now, most)| now < most) {
@@ -122,7 +122,7 @@ fn ecc(about: &Value, summary: &mut Summary) {
     if on != is_true(ecc, "/on_after_reset") {
         said += if on { ", off after a reset" } else { ", on after a reset" };
     }
-    let errors = |counter: &str| number(ecc, &format!("/uncorrected/{counter}")).unwrap_or(0);
+    let errors = |counter: &str| number_at(ecc, &format!("/uncorrected/{counter}")).unwrap_or(0);
     let (recent, all) = (errors("volatile"), errors("aggregate"));
     if recent > 0 || all > 0 {
         said += &format!(" with {recent} uncorrected errors since the driver was loaded, {all} in all");
@@ -137,7 +137,8 @@ fn ecc(about: &Value, summary: &mut Summary) {
 }
 
 fn remapped_rows(about: &Value, summary: &mut Summary) {
-    let rows = ["corrected", "uncorrected"].map(|kind| number(about, &format!("/remapped_rows/{kind}")).unwrap_or(0));
+    let rows =
+        ["corrected", "uncorrected"].map(|kind| number_at(about, &format!("/remapped_rows/{kind}")).unwrap_or(0));
     let rows = rows[0].saturating_add(rows[1]);
     if rows > 0 {
         summary.parts.push(format!("{rows} memory {} replaced", if rows == 1 { "row" } else { "rows" }));
@@ -179,7 +180,7 @@ fn clocks(about: &Value, summary: &mut Summary) {
 }
 
 fn use_by_others(about: &Value, summary: &mut Summary) {
-    let used = number(about, "/used_bytes").zip(number(about, "/memory_bytes"));
+    let used = number_at(about, "/used_bytes").zip(number_at(about, "/memory_bytes"));
     if let Some((used, _)) = used.filter(|(used, all)| *used > *all / 10) {
         summary.parts.push(format!("{} in use", Bytes(used).about()));
         summary.faults.push(GpuFault::slow("another process uses it", "nvidia-smi lists these processes"));

@@ -6,7 +6,7 @@ use comm::library::Library;
 use device::since::Since;
 use serde_json::{Map, Value, json};
 
-use super::{Device, mode, number};
+use super::{Device, mode, query_number};
 use crate::function::function;
 
 type DeviceErrors = unsafe extern "C" fn(Device, c_uint, c_uint, *mut c_ulonglong) -> c_int;
@@ -34,7 +34,7 @@ const CLOCK_BITS: [(c_ulonglong, &str); 9] = [
 /// Adds what the GPU answers.
 pub(super) fn look(library: &Library, device: Device, about: &mut Map<String, Value>) {
     // SAFETY: as nvml.h declares it.
-    let pending = unsafe { number(library, c"nvmlDeviceGetRetiredPagesPendingStatus", device) };
+    let pending = unsafe { query_number(library, c"nvmlDeviceGetRetiredPagesPendingStatus", device) };
     let facts = [
         ("ecc", ecc(library, device)),
         ("remapped_rows", remapped_rows(library, device)),

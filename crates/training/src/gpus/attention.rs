@@ -23,7 +23,7 @@ pub(super) fn unasked(case: &Case) -> Attends {
 }
 
 /// The first attention of a rank's program, and the type of its numbers.
-pub(super) fn of(task: &Task, rank: u32) -> Option<(Attention, Dtype)> {
+pub(super) fn first_attention(task: &Task, rank: u32) -> Option<(Attention, Dtype)> {
     let found = RefCell::new(None);
     let scratch = |program: &engine::Program| {
         let mut all = program.operations(0..program.instructions.len());
@@ -69,7 +69,7 @@ impl Prepared {
         if self.attends != Attends::Fastest || self.gpu.is_emulated() {
             return Ok(());
         }
-        let (vote, times) = match of(task, rank) {
+        let (vote, times) = match first_attention(task, rank) {
             None => (Ok(Vote::None), None),
             // cuDNN has none in wider types.
             Some((_, dtype)) if dtype.bytes() != 2 => (Ok(Vote::Own), None),

@@ -209,7 +209,7 @@ impl Graph {
     }
 
     /// A number that a run gives.
-    pub(super) fn number(&mut self) -> Result<Tensor> {
+    pub(super) fn number_tensor(&mut self) -> Result<Tensor> {
         self.tensor(TensorForm { sizes: [1; 4], strides: [1; 4], element: F32 }, Place::Host)
     }
 

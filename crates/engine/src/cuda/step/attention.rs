@@ -44,7 +44,7 @@ impl ByCudnn {
         let mut all = Self { planned: Vec::new() };
         for (_, op) in program.operations(0..program.instructions.len()) {
             let Op::Dense(op) = op else { continue };
-            if let Some((forward, pass)) = pass(op).filter(|_| all.of(op, memory).is_none()) {
+            if let Some((forward, pass)) = pass(op).filter(|_| all.planned_for(op, memory).is_none()) {
                 let planned = CudnnAttention::plan(device, forward, memory.dtype(forward.qkv), pass);
                 all.planned.push(planned.map_err(refused)?);
             }
@@ -58,7 +58,7 @@ impl ByCudnn {
     }
 
     /// What runs an operation.
-    pub(super) fn of(&self, op: &Dense, memory: &Memory) -> Option<&CudnnAttention> {
+    pub(super) fn planned_for(&self, op: &Dense, memory: &Memory) -> Option<&CudnnAttention> {
         self.planned.iter().find(|planned| planned.fits(op, memory))
     }
 }
@@ -102,7 +102,7 @@ pub(super) fn compare(
     }
     let own = || case.passes.iter().try_for_each(|op| train.run(&Op::Dense(op.clone()), &context));
     let by_cudnn = || {
-        case.passes.iter().try_for_each(|op| match planned.of(op, &case.memory) {
+        case.passes.iter().try_for_each(|op| match planned.planned_for(op, &case.memory) {
             Some(planned) => planned.run(op, &context),
             None => Err(ProductError::Operation("a pass that was not planned".to_owned())),
         })

@@ -116,7 +116,7 @@ impl OnGpu {
     /// What the device must know before a step: its number, and the sorted rows of what was written.
     fn prepare(&mut self, step: u64) -> Result<(), Error> {
         let Self { sorted, staging, stream, .. } = self;
-        sorted.settle(|place, rows| {
+        sorted.sort_changed(|place, rows| {
             copy_in(staging, stream, place, |bytes| {
                 for (to, row) in bytes.chunks_exact_mut(4).zip(rows) {
                     to.copy_from_slice(&row.to_ne_bytes());
@@ -217,13 +217,15 @@ impl LoadedWork {
         self.kinds.enter(Kind::of(op))?;
         match op {
             Op::Dense(Dense::MatMul(product)) => self.multiply(product, None),
-            Op::Dense(op) if let Some(planned) = self.attention.as_ref().and_then(|all| all.of(op, &self.memory)) => {
+            Op::Dense(op)
+                if let Some(planned) = self.attention.as_ref().and_then(|all| all.planned_for(op, &self.memory)) =>
+            {
                 planned.run(op, &self.context(None)).map_err(refused)
             }
             Op::Spatial(op) if let Some(all) = self.convolutions.as_ref().filter(|_| op.is_convolution()) => {
                 convolutions::run(all, &self.train, op, &self.context(None))
             }
-            _ => self.train.run(op, &self.context(sorted.of(op))).map_err(refused),
+            _ => self.train.run(op, &self.context(sorted.rows_of(op))).map_err(refused),
         }
     }
 

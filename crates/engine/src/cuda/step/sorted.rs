@@ -72,7 +72,7 @@ impl Sorted {
     }
 
     /// Where the rows of an operation lie.
-    pub(super) fn of(&self, op: &Op) -> Option<&Slice> {
+    pub(super) fn rows_of(&self, op: &Op) -> Option<&Slice> {
         self.all.get(&key(op)?)
     }
 
@@ -88,7 +88,10 @@ impl Sorted {
     }
 
     /// Sorts what was written since, and gives each list with its place.
-    pub(super) fn settle(&mut self, mut give: impl FnMut(&Slice, &[u32]) -> Result<(), Error>) -> Result<(), Error> {
+    pub(super) fn sort_changed(
+        &mut self,
+        mut give: impl FnMut(&Slice, &[u32]) -> Result<(), Error>,
+    ) -> Result<(), Error> {
         let Self { all, tokens, changed } = self;
         for ((view, first, count), place) in all.iter().filter(|((view, ..), _)| changed.contains(&view.buffer)) {
             let own = &tokens[&view.buffer][view.offset..view.offset + view.len];

@@ -208,7 +208,7 @@ unsafe fn wide<E: Element>(from: Matrix<E>, rows: usize, columns: usize, room: &
 
 /// 1 / sqrt(width of a head).
 fn scale<W: Wide>(op: &Attention) -> W {
-    W::of(1.0 / (op.head_width as f64).sqrt())
+    W::from_f64(1.0 / (op.head_width as f64).sqrt())
 }
 
 /// Columns that the first row of a tile sees of columns from `first_column` on; each further row sees one more. None: all.

@@ -202,7 +202,7 @@ pub(super) unsafe fn run<E: Unit>(kernel: Kernel, job: &PackedProduct<E>, scratc
     };
     // SAFETY: the caller's.
     unsafe { block.all() };
-    amx::settle(block.far);
+    amx::fence_far_stores(block.far);
 }
 
 /// A running product.

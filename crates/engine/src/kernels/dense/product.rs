@@ -106,7 +106,7 @@ pub(crate) unsafe fn product<W: Wide>(
             }
             _ => {
                 let [c, a, b] = [c, a, b].map(Matrix::cast::<f32>);
-                call(gemm_f32::gemm::f32::get_gemm_fn(), size, c, a, b, f32::of(scale.f64()), add, parallelism);
+                call(gemm_f32::gemm::f32::get_gemm_fn(), size, c, a, b, f32::from_f64(scale.f64()), add, parallelism);
             }
         }
     }

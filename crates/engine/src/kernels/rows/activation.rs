@@ -72,7 +72,7 @@ const TANH: [f64; 2] = [1.595_769_121_605_730_7, 0.044_715];
 /// `x (1 + tanh(u)) / 2 = x sigmoid(2 u)`: for x far below zero, where the first form cancels, the second does not.
 #[inline(always)]
 fn tanh_gate<I: Isa, T: Real>(x: T) -> T {
-    let cube = I::fma(x * x, T::of(TANH[0] * TANH[1]), T::of(TANH[0]));
+    let cube = I::fma(x * x, T::from_f64(TANH[0] * TANH[1]), T::from_f64(TANH[0]));
     (x * cube).sigmoid::<I>()
 }
 
@@ -86,7 +86,7 @@ versions! {
     fn gelu_tanh_gradient<I, E: Number>(x: Raw<E>, dy: Raw<E>, dx: Raw<E>, range: Range<usize>) {
         lanes::map_two(x, dy, dx, range, |x, dy| {
             let gate = tanh_gate::<I, E::Wide>(x);
-            let slope = I::fma(x * x, E::Wide::of(3.0 * TANH[0] * TANH[1]), E::Wide::of(TANH[0]));
+            let slope = I::fma(x * x, E::Wide::from_f64(3.0 * TANH[0] * TANH[1]), E::Wide::from_f64(TANH[0]));
             dy * I::fma(x * slope, gate * (E::Wide::ONE - gate), gate)
         });
     }

@@ -75,7 +75,7 @@ pub(super) unsafe fn run<E: Number>(op: &Rows, memory: &Memory, context: &Contex
 
 versions! {
     fn drop_row<I, E: Number>(x: Raw<E>, y: Raw<E>, row: Range<usize>, global: u64, draw: Draw) {
-        let scale = E::Wide::of(draw.scale);
+        let scale = E::Wide::from_f64(draw.scale);
         let mut numbers = [0u32; GROUP];
         for (group, at) in row.clone().step_by(GROUP).enumerate() {
             let (first, rest) = numbers.split_at_mut(COUNTERS);

@@ -50,7 +50,7 @@ versions! {
             lanes::convert(x, y, range, |x| B::nearest(x.load().f64()));
         } else {
             // Both are computed with as f32: what goes through f64 comes back unchanged, and costs nothing.
-            lanes::convert(x, y, range, |x| B::store(B::Wide::of(x.load().f64())));
+            lanes::convert(x, y, range, |x| B::store(B::Wide::from_f64(x.load().f64())));
         }
     }
 }

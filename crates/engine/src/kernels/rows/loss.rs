@@ -36,7 +36,7 @@ impl LogitsShape {
     }
 
     /// Where these rows lie.
-    fn of(self, rows: &Range<usize>) -> Range<usize> {
+    fn range(self, rows: &Range<usize>) -> Range<usize> {
         rows.start * self.stride..rows.end * self.stride
     }
 }
@@ -56,7 +56,7 @@ pub(super) unsafe fn run<E: Number>(op: &Rows, memory: &Memory, context: &Contex
                 context.split(largest.len(), grain(*classes), |_, rows| {
                     // Parts write disjoint rows.
                     let largest = largest.slice_mut(rows.clone());
-                    largest_rows(&logits[shape.of(&rows)], shape, largest);
+                    largest_rows(&logits[shape.range(&rows)], shape, largest);
                 });
             }
             Rows::CrossEntropySum { .. } => sum::<E>(op, memory, context),
@@ -90,7 +90,7 @@ unsafe fn whole<E: Number>(op: &Rows, memory: &Memory, context: &Context<'_>) {
     let factor = scale * unsafe { memory.read::<f64>(*control) }[SCALE];
     let parts = split_counted(context, targets.len(), grain(*classes), |part, rows| {
         // SAFETY: as above; the area is this part's.
-        let (logits, area) = unsafe { (logits.slice_mut(shape.of(&rows)), context.area::<f64>(part, 1)) };
+        let (logits, area) = unsafe { (logits.slice_mut(shape.range(&rows)), context.area::<f64>(part, 1)) };
         area[0] = whole_rows(logits, shape, &targets[rows], factor);
     });
     // SAFETY: these parts left their sums, and have ended.
@@ -135,7 +135,7 @@ fn largest_and_sum<I: Isa, E: Number>(row: &[E]) -> (E::Wide, f64) {
 /// Below any logit but minus infinity. Not that: the difference of two would be NaN in a row's masked beginning.
 #[inline(always)]
 fn lowest<E: Number>() -> E::Wide {
-    E::Wide::of(f64::from(f32::MIN))
+    E::Wide::from_f64(f64::from(f32::MIN))
 }
 
 /// Logits to gradients, `factor (p - onehot)`.
@@ -143,9 +143,9 @@ fn lowest<E: Number>() -> E::Wide {
 fn gradient_row<I: Isa, E: Number>(row: &mut [E], target: Option<usize>, largest: E::Wide, sum: f64, factor: f64) {
     let at_target = target.map(|target| {
         let p = (row[target].load() - largest).exponential::<I>().f64() / sum;
-        E::store(E::Wide::of(factor * (p - 1.0)))
+        E::store(E::Wide::from_f64(factor * (p - 1.0)))
     });
-    let each = E::Wide::of(factor / sum);
+    let each = E::Wide::from_f64(factor / sum);
     for x in row.iter_mut() {
         *x = E::store((x.load() - largest).exponential::<I>() * each);
     }
@@ -184,7 +184,7 @@ unsafe fn sum<E: Number>(op: &Rows, memory: &Memory, context: &Context<'_>) {
         // SAFETY: as above.
         let (sums, at_target) =
             unsafe { (sums.slice_mut(rows.clone()), sums.slice_mut(count + rows.start..count + rows.end)) };
-        sum_rows::<E>(&logits[shape.of(&rows)], shape, &largest[rows.clone()], sums);
+        sum_rows::<E>(&logits[shape.range(&rows)], shape, &largest[rows.clone()], sums);
         for ((at_target, row), largest) in at_target.iter_mut().zip(rows.clone()).zip(&largest[rows]) {
             let class = class_of(targets[row], *first, *classes);
             *at_target = class.map_or(E::Wide::ZERO, |class| logits[row * shape.stride + class].load() - *largest);
@@ -197,7 +197,7 @@ versions! {
         for ((row, sum), largest) in logits.chunks_exact(shape.stride).zip(sums).zip(largest) {
             let row = &row[..shape.classes];
             let exponentials = |block: &[E]| lanes::sum(block, |sum: E::Wide, x| sum + (x - *largest).exponential::<I>()).f64();
-            *sum = E::Wide::of(row.chunks(CLASSES).map(exponentials).sum());
+            *sum = E::Wide::from_f64(row.chunks(CLASSES).map(exponentials).sum());
         }
     }
 }
@@ -232,7 +232,7 @@ unsafe fn finish<E: Number>(op: &Rows, memory: &Memory, context: &Context<'_>) {
     let factor = scale * unsafe { memory.read::<f64>(*control) }[SCALE];
     let parts = split_counted(context, count, grain(*classes), |part, rows| {
         // SAFETY: as above; the area is this part's.
-        let (logits, area) = unsafe { (logits.slice_mut(shape.of(&rows)), context.area::<f64>(part, 1)) };
+        let (logits, area) = unsafe { (logits.slice_mut(shape.range(&rows)), context.area::<f64>(part, 1)) };
         let statistics = [&largest[rows.clone()], &sums[rows.clone()]];
         finish_rows::<E>(logits, shape, &targets[rows.clone()], statistics, *first, factor);
         let seen = rows.filter(|row| targets[*row] >= 0);

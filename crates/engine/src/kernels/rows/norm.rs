@@ -71,8 +71,8 @@ versions! {
         x: &[E], gain: &[E], bias: &[E], statistics: &mut [E::Wide], y: &mut [E], epsilon: f64,
     ) {
         let columns = gain.len();
-        let share = E::Wide::ONE / E::Wide::of(columns as f64);
-        let epsilon = E::Wide::of(epsilon);
+        let share = E::Wide::ONE / E::Wide::from_f64(columns as f64);
+        let epsilon = E::Wide::from_f64(epsilon);
         let rows = x.chunks_exact(columns).zip(y.chunks_exact_mut(columns)).zip(statistics.chunks_exact_mut(2));
         for ((x, y), statistics) in rows {
             let mean = lanes::sum(x, |sum: E::Wide, x| sum + x) * share;
@@ -92,8 +92,8 @@ versions! {
         x: &[E], gain: &[E], statistics: &mut [E::Wide], y: &mut [E], epsilon: f64,
     ) {
         let columns = gain.len();
-        let share = E::Wide::ONE / E::Wide::of(columns as f64);
-        let epsilon = E::Wide::of(epsilon);
+        let share = E::Wide::ONE / E::Wide::from_f64(columns as f64);
+        let epsilon = E::Wide::from_f64(epsilon);
         let rows = x.chunks_exact(columns).zip(y.chunks_exact_mut(columns)).zip(statistics.chunks_exact_mut(2));
         for ((x, y), statistics) in rows {
             let square = lanes::sum(x, |sum, x| I::fma(x, x, sum)) * share;
@@ -162,7 +162,7 @@ versions! {
             } else {
                 row_sums::<I, E, true>(x, dy, all.gain, [mean, scale], d_gain, d_bias)
             };
-            let share = scale / E::Wide::of(columns as f64);
+            let share = scale / E::Wide::from_f64(columns as f64);
             let [along_one, along_x] = [if all.centred { sums[0] * share } else { E::Wide::ZERO }, sums[1] * share];
             row_gradient::<I, E>(all, range, [mean, scale], [along_one, along_x]);
         }

@@ -50,7 +50,7 @@ versions! {
             let (left, right) = head.split_at_mut(half);
             for ((left, right), (cosine, sine)) in left.iter_mut().zip(right).zip(cosines.iter().zip(sines)) {
                 let (a, b) = (left.load(), right.load());
-                let (cosine, sine) = (E::Wide::of(*cosine), E::Wide::of(*sine));
+                let (cosine, sine) = (E::Wide::from_f64(*cosine), E::Wide::from_f64(*sine));
                 *left = E::store(I::fma(a, cosine, -(b * sine)));
                 *right = E::store(I::fma(b, cosine, a * sine));
             }

@@ -60,7 +60,7 @@ pub(super) fn scratch_bytes(op: &Spatial, bytes: usize) -> Option<usize> {
 
 fn add<S: Element>(from: &[f64], to: &mut [S], accumulate: bool) {
     for (to, from) in to.iter_mut().zip(from) {
-        *to = S::narrow(S::Wide::of(*from) + if accumulate { to.widen() } else { S::Wide::ZERO });
+        *to = S::narrow(S::Wide::from_f64(*from) + if accumulate { to.widen() } else { S::Wide::ZERO });
     }
 }
 
@@ -277,9 +277,9 @@ fn finish<S: Wide>(partial: &[f64], count: usize, epsilon: f64, statistics: &mut
     let (sums, squares) = partial.split_at(partial.len() / 2);
     for ((mean, deviation), (sum, square)) in means.iter_mut().zip(deviations).zip(sums.iter().zip(squares)) {
         let (average, square) = (sum / count as f64, square / count as f64);
-        *mean = S::of(average);
+        *mean = S::from_f64(average);
         // Rounding may leave less than nothing of a channel that never changes.
-        *deviation = S::of(1.0 / ((square - average * average).max(0.0) + epsilon).sqrt());
+        *deviation = S::from_f64(1.0 / ((square - average * average).max(0.0) + epsilon).sqrt());
     }
 }
 
@@ -306,8 +306,8 @@ unsafe fn backward<E: Element>(op: &Spatial, memory: &Memory, context: &Context<
             let (shift, slope) = area.split_at_mut(channels);
             for channel in 0..channels {
                 scale[channel] = deviation[channel] * gain[channel].widen();
-                shift[channel] = E::Wide::of(sum[channel] / count);
-                slope[channel] = E::Wide::of(product[channel] / count * deviation[channel].f64());
+                shift[channel] = E::Wide::from_f64(sum[channel] / count);
+                slope[channel] = E::Wide::from_f64(product[channel] / count * deviation[channel].f64());
             }
             let range = rows.start * channels..rows.end * channels;
             let dx = dx.part(range.start, range.len());

@@ -128,7 +128,7 @@ fn average_forward<E: Element>(shape: &Pool, batch: usize, x: &[E], y: &mut [E],
                         add_scaled(&x[pixel * channels..][..channels], E::Wide::ONE, sums);
                     }
                 }
-                let share = E::Wide::ONE / E::Wide::of((lines.len() * columns.len()) as f64);
+                let share = E::Wide::ONE / E::Wide::from_f64((lines.len() * columns.len()) as f64);
                 // SAFETY: parts have different rows.
                 let y = unsafe { y.part((row * width + ox) * channels, channels) };
                 store(sums, share, y);
@@ -140,7 +140,7 @@ fn average_forward<E: Element>(shape: &Pool, batch: usize, x: &[E], y: &mut [E],
 fn average_backward<E: Element>(shape: &Pool, batch: usize, dy: &[E], dx: &mut [E], context: &Context<'_>) {
     check(shape, batch, dx, dy);
     backward(shape, batch, dx, context, |_, pixels, window, sums| {
-        let share = E::Wide::ONE / E::Wide::of(pixels as f64);
+        let share = E::Wide::ONE / E::Wide::from_f64(pixels as f64);
         add_scaled(&dy[window * sums.len()..][..sums.len()], share, sums);
     });
 }

@@ -50,7 +50,11 @@ pub(super) unsafe fn run<E: Number>(op: &Update, memory: &Memory, context: &Cont
         Update::Sgd { velocity, rate, momentum, .. } => {
             let velocity = velocity.map(raw);
             assert!(velocity.is_none_or(|velocity| velocity.len() == len), "all arrays are of one length");
-            let sgd = Sgd { factor: E::Wide::of(factor), momentum: E::Wide::of(*momentum), rate: E::Wide::of(*rate) };
+            let sgd = Sgd {
+                factor: E::Wide::from_f64(factor),
+                momentum: E::Wide::from_f64(*momentum),
+                rate: E::Wide::from_f64(*rate),
+            };
             in_blocks(context, len, |range| {
                 // SAFETY: as above.
                 unsafe {
@@ -148,14 +152,14 @@ impl<S: Real> Adam<S> {
     fn new(factor: f64, rate: f64, [beta1, beta2]: [f64; 2], epsilon: f64, decay: f64, step: u64) -> Self {
         let correction = |beta: f64| 1.0 - beta.powf(step as f64);
         Self {
-            factor: S::of(factor),
-            shrink: S::of(1.0 - rate * decay),
-            weight1: S::of(1.0 - beta1),
-            beta2: S::of(beta2),
-            weight2: S::of(1.0 - beta2),
-            correction2: S::of(1.0 / correction(beta2).sqrt()),
-            epsilon: S::of(epsilon),
-            rate: S::of(rate / correction(beta1)),
+            factor: S::from_f64(factor),
+            shrink: S::from_f64(1.0 - rate * decay),
+            weight1: S::from_f64(1.0 - beta1),
+            beta2: S::from_f64(beta2),
+            weight2: S::from_f64(1.0 - beta2),
+            correction2: S::from_f64(1.0 / correction(beta2).sqrt()),
+            epsilon: S::from_f64(epsilon),
+            rate: S::from_f64(rate / correction(beta1)),
         }
     }
 }

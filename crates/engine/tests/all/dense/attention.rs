@@ -116,7 +116,7 @@ fn backward_is_the_derivative() {
         // One direction for each of queries, keys and values alone.
         for (from, to) in [(0, heads), (heads, heads + kv_heads), (heads + kv_heads, heads + 2 * kv_heads)] {
             let inside = |i: usize| (from * head_width..to * head_width).contains(&(i % packed));
-            let direction: Vec<f64> = (0..qkv.len()).map(|i| if inside(i) { draw.number() } else { 0.0 }).collect();
+            let direction: Vec<f64> = (0..qkv.len()).map(|i| if inside(i) { draw.uniform() } else { 0.0 }).collect();
             let h = 1e-5;
             let loss = |sign: f64| {
                 let moved: Vec<f64> = qkv.iter().zip(&direction).map(|(x, v)| x + sign * h * v).collect();

@@ -305,7 +305,7 @@ mod bf16x6 {
         }
         let mut draw = Draw(6);
         let mut f32s = |count: usize, exponents: f64| -> Vec<f64> {
-            (0..count).map(|_| f64::from((draw.number() * (exponents * draw.number()).exp2()) as f32)).collect()
+            (0..count).map(|_| f64::from((draw.uniform() * (exponents * draw.uniform()).exp2()) as f32)).collect()
         };
         for (size, exponents) in
             [((40, 48, 64), 0.0), ((64, 32, 768), 0.0), ((48, 64, 300), 12.0), ((32, 32, 2048), 30.0)]

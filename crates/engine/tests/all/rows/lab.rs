@@ -140,7 +140,7 @@ impl Lab {
 fn copy_in<E: Element>(memory: &Memory, view: View, values: &[f64]) {
     // SAFETY: nothing runs.
     for (to, from) in unsafe { memory.write::<E>(view) }.iter_mut().zip(values) {
-        *to = E::narrow(Wide::of(*from));
+        *to = E::narrow(Wide::from_f64(*from));
     }
 }
 

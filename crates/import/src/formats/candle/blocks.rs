@@ -3,7 +3,7 @@
 use terms::Error;
 
 use crate::Source;
-use crate::fields::{MappedFields, number, one_of, text, whole};
+use crate::fields::{MappedFields, one_of, positive_number, text, whole};
 use crate::tree::ValueNode;
 
 /// One configuration as its file has it.
@@ -99,7 +99,7 @@ fn ranks(fields: &mut MappedFields<'_>, name: &str, high: u64) -> Result<Option<
 
 fn hardware(mut fields: MappedFields<'_>) -> Result<Hardware, Error> {
     let decimal = |fields: &mut MappedFields<'_>, name: &str| {
-        fields.take(name).map(|node| number(fields.source, name, node, 1e6)).transpose()
+        fields.take(name).map(|node| positive_number(fields.source, name, node, 1e6)).transpose()
     };
     let read = Hardware {
         devices: alternatives(&mut fields, "device_type", DEVICES)?.unwrap_or_else(|| vec!["cpu"]),

@@ -24,7 +24,7 @@ pub(super) fn parse(source: &Source) -> Result<ValueNode, Error> {
     match DeTable::parse(text) {
         Ok(table) => lines.table(source, table.get_ref(), 1, 0),
         Err(error) => {
-            let line = error.span().map_or(1, |span| lines.of(span.start));
+            let line = error.span().map_or(1, |span| lines.line_at(span.start));
             Err(source.error(line, format!("not valid TOML: {}", one_line(error.message()))))
         }
     }
@@ -36,7 +36,7 @@ struct CloudaiLines {
 
 impl CloudaiLines {
     /// The line of a place, from 1.
-    fn of(&self, at: usize) -> usize {
+    fn line_at(&self, at: usize) -> usize {
         self.begins.partition_point(|begin| *begin <= at).max(1)
     }
 
@@ -49,7 +49,7 @@ impl CloudaiLines {
         entries.sort_by_key(|(key, _)| key.span().start);
         let mut tree = Vec::with_capacity(entries.len());
         for (key, value) in entries {
-            let at = self.of(key.span().start);
+            let at = self.line_at(key.span().start);
             let key_of = record::yaml::Key { at, text: key.get_ref().to_string() };
             tree.push((key_of, self.value(source, value, at, depth)?));
         }
@@ -65,7 +65,7 @@ impl CloudaiLines {
     ) -> Result<ValueNode, Error> {
         // CloudAI takes numbers in quotes, too: what a text is, its field says.
         let scalar = |text: String| Tree::Scalar { text, quoted: false };
-        let at = if value.span().is_empty() { key } else { self.of(value.span().start) };
+        let at = if value.span().is_empty() { key } else { self.line_at(value.span().start) };
         let tree = match value.get_ref() {
             DeValue::String(text) => scalar(text.to_string()),
             DeValue::Integer(number) if number.radix() == 10 => scalar(number.as_str().to_owned()),

@@ -47,7 +47,7 @@ impl<'b> Machine<'b> {
             b'N' => self.push(Value::Null),
             0x88 => self.push(Value::Bool(true)),
             0x89 => self.push(Value::Bool(false)),
-            b'K' | b'M' | b'J' | 0x8a | b'G' => self.number(opcode),
+            b'K' | b'M' | b'J' | 0x8a | b'G' => self.push_number(opcode),
             b'X' => {
                 let length = self.little(4)?;
                 let text = String::from_utf8_lossy(self.take(length as usize)?);
@@ -97,7 +97,7 @@ impl<'b> Machine<'b> {
         Ok(bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)))
     }
 
-    fn number(&mut self, opcode: u8) -> Result<(), Error> {
+    fn push_number(&mut self, opcode: u8) -> Result<(), Error> {
         let value = match opcode {
             b'K' => Value::Whole(self.little(1)? as i64),
             b'M' => Value::Whole(self.little(2)? as i64),

@@ -168,7 +168,7 @@ mod tests {
     }
 
     /// Waits in microseconds.
-    fn of(transfers: &[(i64, i64)], busy: &[Busy]) -> Vec<(i64, i64)> {
+    fn find_waits(transfers: &[(i64, i64)], busy: &[Busy]) -> Vec<(i64, i64)> {
         after(transfers, busy, &[])
     }
 
@@ -182,8 +182,8 @@ mod tests {
     fn a_thread_waits_before_any_phase() {
         let thread = [operation(0, 10), operation(10, 100), operation(21_000, 21_100)];
         // An all_gather before the forward pass, and a sleep after it.
-        assert_eq!(of(&[(50, 10_900)], &thread), [(100, 10_900)]);
-        assert_eq!(of(&[], &thread), []);
+        assert_eq!(find_waits(&[(50, 10_900)], &thread), [(100, 10_900)]);
+        assert_eq!(find_waits(&[], &thread), []);
     }
 
     #[test]
@@ -191,7 +191,7 @@ mod tests {
         let inside = [operation(300, 400), operation(9_000, 9_100)];
         let waits = |frame| {
             let thread = [vec![operation(0, 10), busy(200, 9_200, frame)], inside.to_vec()].concat();
-            of(&[(100, 8_900)], &thread)
+            find_waits(&[(100, 8_900)], &thread)
         };
         assert_eq!(waits(ThreadFrame::Phase), [(400, 8_900)]);
         // An operation that began no exchange works between the operations inside of it.
@@ -202,19 +202,22 @@ mod tests {
     #[test]
     fn an_operation_waits_for_what_it_began_itself() {
         let thread = [operation(0, 5_000), operation(100, 200), operation(4_000, 4_900)];
-        assert_eq!(of(&[(150, 3_900)], &thread), [(200, 3_900)]);
+        assert_eq!(find_waits(&[(150, 3_900)], &thread), [(200, 3_900)]);
         // An operation without one inside works; one that is a wait does not.
-        assert_eq!(of(&[(150, 3_900)], &[operation(0, 100), operation(140, 4_000)]), []);
-        assert_eq!(of(&[(150, 3_900)], &[operation(0, 100), busy(140, 4_000, ThreadFrame::Wait)]), [(150, 3_900)]);
+        assert_eq!(find_waits(&[(150, 3_900)], &[operation(0, 100), operation(140, 4_000)]), []);
+        assert_eq!(
+            find_waits(&[(150, 3_900)], &[operation(0, 100), busy(140, 4_000, ThreadFrame::Wait)]),
+            [(150, 3_900)]
+        );
     }
 
     #[test]
     fn a_thread_that_goes_on_while_bytes_move_did_not_wait() {
         let thread = [operation(0, 100), operation(200, 300), operation(400, 500), operation(900, 950)];
         // Python between operations, while a bucket is under way; then the wait for it.
-        assert_eq!(of(&[(50, 880)], &thread), [(500, 880)]);
+        assert_eq!(find_waits(&[(50, 880)], &thread), [(500, 880)]);
         // Of two exchanges, the thread waits for the first.
-        assert_eq!(of(&[(50, 150), (60, 5_000)], &thread), [(100, 150)]);
+        assert_eq!(find_waits(&[(50, 150), (60, 5_000)], &thread), [(100, 150)]);
     }
 
     #[test]
@@ -222,13 +225,13 @@ mod tests {
         // The reducer's future completes at 3,000; the exchange's span ends at 3,400.
         let thread = [operation(0, 100), operation(3_000, 3_010), operation(3_200, 3_300), operation(5_000, 5_100)];
         let backward = [(100 * US, 3_200 * US)];
-        assert_eq!(of(&[(50, 3_400)], &thread), [(3_300, 3_400)]);
+        assert_eq!(find_waits(&[(50, 3_400)], &thread), [(3_300, 3_400)]);
         assert_eq!(after(&[(50, 3_400)], &thread, &backward), [(100, 3_000), (3_010, 3_200), (3_300, 3_400)]);
     }
 
     #[test]
     fn exchanges_one_after_the_other_are_separate_waits() {
         let thread = [operation(0, 100), operation(5_000, 5_100)];
-        assert_eq!(of(&[(50, 1_000), (900, 1_200), (3_000, 4_000)], &thread), [(100, 1_200), (3_000, 4_000)]);
+        assert_eq!(find_waits(&[(50, 1_000), (900, 1_200), (3_000, 4_000)], &thread), [(100, 1_200), (3_000, 4_000)]);
     }
 }

@@ -17,7 +17,7 @@ pub(super) fn compared(sides: &[String], json: bool) -> Result<Option<u8>, Failu
         let failure = Failure::new(format!("{} traces are named, and two are compared", sides.len()));
         return Err(failure.hint("rankmark compare BEFORE AFTER; a folder of traces of all ranks is one side"));
     };
-    profile::compared([Path::new(before), Path::new(after)], json).map(Some)
+    profile::compare_traces([Path::new(before), Path::new(after)], json).map(Some)
 }
 
 /// Whether it is a trace, and no part of a record: a folder of traces, or a file.

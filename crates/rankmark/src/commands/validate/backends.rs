@@ -44,11 +44,11 @@ pub(super) fn check_found(
 fn row(backend: &dyn Backend, host: &Host, quick: bool) -> Result<Finding, Failure> {
     let about = backend.about();
     let (version, path) = match backend.probe() {
-        Readiness::Missing { why, hint } => return Ok(Finding::missing(about.name, why).fix(hint).of(GROUP)),
+        Readiness::Missing { why, hint } => return Ok(Finding::missing(about.name, why).fix(hint).group(GROUP)),
         Readiness::Ready { version, path } => (version, path),
     };
     let place = path.map_or(String::new(), |path| format!("  {path}"));
-    let row = Finding::ready(about.name, format!("{version}{place}")).of(GROUP);
+    let row = Finding::ready(about.name, format!("{version}{place}")).group(GROUP);
     answered(row, &[("backend", about.name.to_owned())], host, quick)
 }
 

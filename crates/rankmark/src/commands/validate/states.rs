@@ -19,7 +19,7 @@ const MOST_RANKS: usize = 64;
 
 /// One row. Must be called on the main thread, which ranks are tied to.
 pub(super) fn check(host: &Host) -> Finding {
-    let named = |finding: Finding| finding.of("system");
+    let named = |finding: Finding| finding.group("system");
     // Neighbours look in pairs.
     let ranks = host.cores.min(MOST_RANKS) / 2 * 2;
     if ranks == 0 {

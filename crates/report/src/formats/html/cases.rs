@@ -99,10 +99,10 @@ fn cell(case: &CaseLine, column: &Column, found: bool) -> Json {
     match column.format {
         Format::Word | Format::Switch | Format::FirstAndLast | Format::Each => json::line(&text),
         Format::Count => value_at(case, &column.source).and_then(|value| value.as_u64()).map_or_else(none, json::whole),
-        Format::Precision => precision(case, column).map_or_else(none, |share| json::number(share, DIGITS)),
-        Format::Bytes => number().map_or_else(none, |bytes| json::number(bytes, 20)),
+        Format::Precision => precision(case, column).map_or_else(none, |share| json::rounded(share, DIGITS)),
+        Format::Bytes => number().map_or_else(none, |bytes| json::rounded(bytes, 20)),
         _ => {
-            let number = number().map_or_else(none, |value| json::number(value, DIGITS));
+            let number = number().map_or_else(none, |value| json::rounded(value, DIGITS));
             let read = number.as_str().parse().ok().map(|value| match column.format {
                 Format::Seconds => seconds(value),
                 Format::Share | Format::Bounded => percent(value),
@@ -133,7 +133,7 @@ fn row(case: &CaseLine, group: usize, cells: Json, quantiles: Option<&Vec<f64>>)
     let time = case.time_s.as_ref().filter(|time| time.median > 0.0);
     if let Some(time) = time {
         let median = time.median;
-        let number = |value: f64| json::number(value, DIGITS);
+        let number = |value: f64| json::rounded(value, DIGITS);
         let ends = time.printed().map_or_else(|| [none(), none()], |(ends, _)| ends.map(number));
         parts.push(number(median));
         parts.extend(ends);

@@ -58,7 +58,7 @@ fn values(spec: &ChartSpec) -> Json {
         json::array([json::line(&axis.title), json::text(quantity), json::text(scale)])
     };
     let pairs = |pairs: &[[f64; 2]]| {
-        json::array(pairs.iter().map(|[x, y]| json::array([json::number(*x, EXACT), json::number(*y, DIGITS)])))
+        json::array(pairs.iter().map(|[x, y]| json::array([json::rounded(*x, EXACT), json::rounded(*y, DIGITS)])))
     };
     let style = |style: Option<usize>| style.map_or_else(|| Literal("-1").into(), place);
     let series = spec.series.iter().map(|one| {
@@ -84,11 +84,11 @@ fn values(spec: &ChartSpec) -> Json {
     members.extend(spec.waterfall.as_ref().map(|_| ("w", terms(spec))));
     if let Some(matrix) = &spec.matrix {
         let texts = |texts: &[String]| json::array(texts.iter().map(|text| json::line(text)));
-        let row = |row: &Vec<f64>| json::array(row.iter().map(|value| json::number(*value, DIGITS)));
+        let row = |row: &Vec<f64>| json::array(row.iter().map(|value| json::rounded(*value, DIGITS)));
         let parts = [texts(&matrix.rows), texts(&matrix.columns), json::array(matrix.values.iter().map(row))];
         let unit = json::text(quantity(matrix.quantity));
         let shares = matrix.shares();
-        let share = |row: &Vec<f64>| json::array(row.iter().map(|share| json::number(*share, 2)));
+        let share = |row: &Vec<f64>| json::array(row.iter().map(|share| json::rounded(*share, 2)));
         let shares = json::array(shares.iter().map(share));
         members.push(("c", json::array(parts.into_iter().chain([unit, shares]))));
     }
@@ -99,9 +99,9 @@ fn values(spec: &ChartSpec) -> Json {
 /// the axis.
 fn lanes(lanes: &Lanes) -> Json {
     let kind = |kind: &SpanKind| json::array([json::line(&kind.label), place(kind.style), json::flag(kind.stall)]);
-    let span = |span: &Span| [json::number(span.begin, TIMES), json::number(span.end, TIMES), place(span.kind)];
+    let span = |span: &Span| [json::rounded(span.begin, TIMES), json::rounded(span.end, TIMES), place(span.kind)];
     let row = |row: &Lane| json::array([json::line(&row.label), json::array(row.spans.iter().flat_map(span))]);
-    let ends = chart::time_range(&lanes.rows).map(|end| json::number(end, EXACT));
+    let ends = chart::time_range(&lanes.rows).map(|end| json::rounded(end, EXACT));
     let parts = [json::array(lanes.kinds.iter().map(kind)), json::array(lanes.rows.iter().map(row)), json::array(ends)];
     json::array(parts)
 }
@@ -109,7 +109,7 @@ fn lanes(lanes: &Lanes) -> Json {
 /// Label, colour, begin, end and value of each row, the value as the picture has it.
 fn terms(spec: &ChartSpec) -> Json {
     let bars = chart::waterfall_bars(spec).into_iter().map(|bar| {
-        let ends = [bar.begin, bar.end].map(|end| json::number(end, EXACT));
+        let ends = [bar.begin, bar.end].map(|end| json::rounded(end, EXACT));
         json::array([json::line(&bar.label), place(bar.style)].into_iter().chain(ends).chain([json::line(&bar.value)]))
     });
     json::array(bars)
@@ -117,9 +117,9 @@ fn terms(spec: &ChartSpec) -> Json {
 
 /// `[x, y]`, then the ends of its interval where it has one, then whether ranks outnumber cores.
 fn point(point: &view::Point) -> Json {
-    let mut parts = vec![json::number(point.x, EXACT), json::number(point.y, DIGITS)];
+    let mut parts = vec![json::rounded(point.x, EXACT), json::rounded(point.y, DIGITS)];
     if point.low < point.y || point.high > point.y || point.oversubscribed {
-        parts.extend([json::number(point.low, DIGITS), json::number(point.high, DIGITS)]);
+        parts.extend([json::rounded(point.low, DIGITS), json::rounded(point.high, DIGITS)]);
     }
     if point.oversubscribed {
         parts.push(json::flag(true));

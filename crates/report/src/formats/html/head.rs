@@ -66,7 +66,7 @@ fn comparison(run: &Run) -> Html {
 /// warning would contradict it.
 fn share(run: &Run, tone: Tone) -> Html {
     if interleaved::verdict(run).is_some() {
-        let bar = bar(|word| interleaved::number(run, word));
+        let bar = bar(|word| interleaved::count_verdict(run, word));
         return html!("{}<p class=\"meta\">{}</p>", bar, inline(&status(run)));
     }
     let all_ok = run.cases.iter().all(|case| case.status == Status::Ok && !case.lacks_trials());

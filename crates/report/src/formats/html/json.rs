@@ -52,7 +52,7 @@ pub(super) fn flag(value: bool) -> Json {
 }
 
 /// A number with at most `digits` significant digits; null where it is none.
-pub(super) fn number(value: f64, digits: usize) -> Json {
+pub(super) fn rounded(value: f64, digits: usize) -> Json {
     if !value.is_finite() {
         return null();
     }
@@ -122,7 +122,7 @@ mod tests {
             (0.0, 4, "0"),
             (-2.0, 4, "-2"),
         ] {
-            assert_eq!(number(value, digits).as_str(), shown);
+            assert_eq!(rounded(value, digits).as_str(), shown);
         }
         assert_eq!(object([("a", array([text("x"), whole(3)]))]).as_str(), r#"{"a":["x",3]}"#);
     }

@@ -27,7 +27,7 @@ fn read(run: &Run) -> Result<Quantiles, crate::Error> {
     let mut lines = record::read_samples(&run.directory, &run.id).map_err(crate::Error::from)?;
     let mut all = Quantiles::new();
     for case in run.cases.iter().filter(|case| case.time_s.is_some()) {
-        let trials: Vec<CaseSamples> = lines.of(&case.id).map_err(crate::Error::from)?;
+        let trials: Vec<CaseSamples> = lines.of_case(&case.id).map_err(crate::Error::from)?;
         let mut times: Vec<f64> = trials.iter().flat_map(call_times).collect();
         times.sort_by(f64::total_cmp);
         if !times.is_empty() {

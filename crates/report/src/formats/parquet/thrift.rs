@@ -29,13 +29,13 @@ impl Struct {
 
     pub(super) fn i32(mut self, id: u8, value: i32) -> Self {
         self.field(id, Type::I32);
-        number(&mut self.bytes, value.into());
+        zigzag(&mut self.bytes, value.into());
         self
     }
 
     pub(super) fn i64(mut self, id: u8, value: i64) -> Self {
         self.field(id, Type::I64);
-        number(&mut self.bytes, value);
+        zigzag(&mut self.bytes, value);
         self
     }
 
@@ -65,7 +65,7 @@ impl Struct {
 
     pub(super) fn numbers(mut self, id: u8, values: &[i32]) -> Self {
         self.list(id, Type::I32, values.len());
-        values.iter().for_each(|value| number(&mut self.bytes, (*value).into()));
+        values.iter().for_each(|value| zigzag(&mut self.bytes, (*value).into()));
         self
     }
 
@@ -97,7 +97,7 @@ pub(super) fn unsigned(to: &mut Vec<u8>, mut value: u64) {
 }
 
 /// Zigzag: small negative numbers stay short, too.
-fn number(to: &mut Vec<u8>, value: i64) {
+fn zigzag(to: &mut Vec<u8>, value: i64) {
     unsigned(to, ((value << 1) ^ (value >> 63)) as u64);
 }
 

@@ -40,8 +40,8 @@ impl Builder {
         self.graph.tensor(form, Place::Between)
     }
 
-    fn number(&mut self, value: f32) -> Result<Tensor> {
-        let tensor = self.graph.number()?;
+    fn number_tensor(&mut self, value: f32) -> Result<Tensor> {
+        let tensor = self.graph.number_tensor()?;
         self.tensors.numbers.push((tensor, value));
         Ok(tensor)
     }
@@ -58,7 +58,7 @@ impl Builder {
         if !self.shape.causal {
             return Ok(scores);
         }
-        let (hidden, shape) = (self.number(HIDDEN)?, self.shape);
+        let (hidden, shape) = (self.number_tensor(HIDDEN)?, self.shape);
         let mut places = [scores; 2];
         for (dimension, place) in [2, 3].into_iter().zip(&mut places) {
             *place = self.between(shape.all_scores(I32))?;
@@ -81,7 +81,7 @@ impl Builder {
         let (key, value) = (key?, value?);
         let output = self.graph.tensor(shape.output(element), Place::Memory)?;
         let log_sum = self.graph.tensor(shape.scores(1, F32), Place::Memory)?;
-        let scale = self.number(shape.scale())?;
+        let scale = self.number_tensor(shape.scale())?;
         let mask = match shape.causal {
             true => {
                 let scores = self.between(shape.all_scores(F32))?;
@@ -105,7 +105,7 @@ impl Builder {
         let output = self.graph.tensor(shape.output(element), Place::Memory)?;
         let log_sum = self.graph.tensor(shape.scores(1, F32), Place::Memory)?;
         let (all, row) = (shape.all_scores(F32), shape.scores(1, F32));
-        let scale = self.number(shape.scale())?;
+        let scale = self.number_tensor(shape.scale())?;
         let scores = self.between(all)?;
         self.graph.product(query, key, scores)?;
         let scores = self.each(Pointwise::Multiply, scores, &[scale], all)?;
@@ -143,7 +143,7 @@ impl Builder {
             [(); 4].map(|()| self.graph.tensor(shape.part(heads, element, false), Place::Memory));
         let (value, key, query) = (value?, key?, query?);
         let gradients = [d_query?, d_key?, d_value?];
-        let (scale, one) = (self.number(shape.scale())?, self.number(1.0)?);
+        let (scale, one) = (self.number_tensor(shape.scale())?, self.number_tensor(1.0)?);
         // Along rows of one head: the library wants each to be dense.
         let TensorForm { strides: [sample, _, row_stride, _], .. } = shape.output(F32);
         let strides = [sample, shape.sequence * shape.width, row_stride, 1];

@@ -177,7 +177,7 @@ fn accumulate_body<W: Exponential, const FMA: bool>(
 ) {
     let width = running.width;
     for (i, row) in scores.chunks_mut(window.stride).enumerate() {
-        let row = window.hide(row, i, W::of(HIDDEN));
+        let row = window.hide(row, i, W::from_f64(HIDDEN));
         let mut largest = largest(row) * scale;
         if running.first {
             running.sum[i] = W::ZERO;
@@ -249,7 +249,7 @@ fn differentiate_body<W: Exponential, const FMA: bool>(
 ) {
     let rows = scores.chunks_mut(window.stride).zip(d.chunks_mut(window.stride));
     for (i, (scores, d)) in rows.enumerate() {
-        let scores = window.hide(scores, i, W::of(HIDDEN));
+        let scores = window.hide(scores, i, W::from_f64(HIDDEN));
         let d = window.hide(d, i, W::ZERO);
         let (log_sum, delta) = (log_sum[i], delta[i]);
         for (score, d) in scores.iter_mut().zip(d) {

@@ -158,7 +158,7 @@ pub(super) unsafe fn begin(start: Start, c: *const f32, stride: usize) {
 }
 
 /// Results that went past the caches become visible to others before what this thread tells them next.
-pub(super) fn settle(far: bool) {
+pub(super) fn fence_far_stores(far: bool) {
     if far {
         // SAFETY: every CPU of 64 bits has it.
         unsafe { _mm_sfence() };

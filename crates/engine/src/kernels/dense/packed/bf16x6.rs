@@ -299,7 +299,7 @@ impl<A: Operand, B: Operand> TileProduct<'_, A, B> {
             unsafe { self.multiply(stage, block, self.ahead(next, stage, block)) };
         };
         self.tasks.work(blocks, self.plan.stages(), prepare, compute);
-        amx::settle(self.far);
+        amx::fence_far_stores(self.far);
     }
 
     /// A block against what is packed of the other side.
