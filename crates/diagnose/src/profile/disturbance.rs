@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub struct Disturbance {
     /// What is to be said of it, as of a measured case; empty: nothing disturbed the job.
     pub caveats: Vec<Caveat>,
-    /// Cores that the job may use.
+    /// Cores that the job may use; 0 for a case that Rankmark measured itself, whose caveats alone are known.
     pub cores: u32,
     /// Of these, cores that other programs used on average; absent where too little is known of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
