@@ -20,7 +20,7 @@ Reads:
 Writes, each file whole or not at all:
     trace-rank<R>.json.gz          the PyTorch profiler's trace, or a copy of the script's own first export
     flight-rank<R>.pickle          the Flight Recorder at the end of the window
-    again-<R>.json                 the same of a rank that torchrun started again, until it ends its first step
+    again-<R>.json                 the same of a rank that was started again and failed before its first step
     steps-<R>.json                 step times in seconds and notes: at the end of the window, 20 steps later, at exit
     spill-<R>.jsonl                each step, when it ends: see rankmark_profile_spill.py
     hang-rank<R>.json              the Flight Recorder and the Python stack of a rank that ended no step for long
@@ -225,7 +225,7 @@ class Agent:
             return
         if self.is_rank and self.trace is None:
             # A launcher may have started this rank before.
-            for name in ("trace-rank{}.json.gz", "flight-rank{}.pickle", "steps-{}.json", "again-{}.json"):
+            for name in ("trace-rank{}.json.gz", "flight-rank{}.pickle", "steps-{}.json"):
                 with contextlib.suppress(FileNotFoundError):
                     os.remove(os.path.join(self.folder, name.format(self.rank)))
         # Processes of multiprocessing run no functions of atexit.
@@ -516,6 +516,3 @@ def start(agent: Agent | None = None) -> None:
     atexit.register(finish, ours)
     os.register_at_fork(after_in_child=ours.adopt)
     install(ours)
-    if ours.restarts > 0:
-        # Until it ends a step, nothing else says that there is this attempt.
-        ours.write_steps("again")
