@@ -129,7 +129,7 @@ pub(super) struct StragglerVerdict {
 
 /// A rank that waits for a processor in so much of its loss is not slow: the machine is busy.
 const MOSTLY: f64 = 0.5;
-/// Other programs slow a rank that computes by up to this share of a step, though it never waits for its processor: they use its caches
+/// Other programs slow a rank that computes by up to this share of a step, though it hardly waits for its processor: they use its caches
 /// and its memory. A rank on its own core took 3% to 6% longer in all steps beside compilers of the lowest priority.
 const BY_OTHERS: f64 = 0.1;
 /// Where a rank may lose more than this share of a step unseen, "no rank is slow" would mislead.
