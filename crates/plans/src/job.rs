@@ -3,7 +3,7 @@
 mod fleet;
 mod steps;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 
 use comm::mpi::Facts;
 use launch::job::{Job, RankStart, Target, srun_mpi};
@@ -147,7 +147,6 @@ fn nodes(options: &[(&'static str, String)], ranks: u32, target: &Target) -> Res
 
 /// What would be skipped and why, and the cases that would run. One step is a job that runs all it can.
 fn outlook<'a>(file: String, plan: &'a Plan, steps: &[RankStart], target: &Target) -> (Outlook, Vec<&'a Case>) {
-    let mut worlds: HashMap<u32, Case> = HashMap::new();
     let mut running = Vec::new();
     let launcher = target.launcher;
     let mut reason = |case: &Case| {
@@ -174,15 +173,7 @@ fn outlook<'a>(file: String, plan: &'a Plan, steps: &[RankStart], target: &Targe
             let spread = about.one_host && hosts > 1;
             return spread.then(|| format!("`{}` needs all ranks on one host, and they are on {hosts}", about.name));
         }
-        if let Err(why) = backend.accepts(target.started_by()) {
-            return Some(why);
-        }
-        // Scripts start ranks once for each world.
-        let other = worlds.entry(own).or_insert_with(|| case.clone()).world != case.world;
-        (other && target.in_containers).then(|| {
-            let once = launch::external::once(backend);
-            format!("{launcher} starts each rank once, and {once}: a case of another world needs a job of its own")
-        })
+        backend.accepts(target.started_by()).err()
     };
     let outlook = Outlook::new(file, plan, &mut reason);
     running.extend(plan.cases.iter().filter(|case| !outlook.skipped.iter().any(|skipped| skipped.id == case.id)));

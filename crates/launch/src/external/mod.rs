@@ -342,7 +342,7 @@ pub fn end_with_launcher() -> io::Result<()> {
 }
 
 /// What a backend with a launcher asks of the processes that an external launcher started.
-pub fn once(backend: &dyn comm::Backend) -> String {
+fn once(backend: &dyn comm::Backend) -> String {
     format!("processes can join the backend `{}` once in a job", backend.about().name)
 }
 

@@ -22,6 +22,8 @@ pub(super) struct ObjectKind {
 pub(super) struct StepPods<'j> {
     /// With the ranks, nodes, cores and GPUs of this step.
     pub(super) job: Job,
+    /// How often its launcher starts the ranks, in one record.
+    pub(super) starts: u32,
     /// The ConfigMap with the plan.
     pub(super) config: &'j str,
     /// The object that starts the ranks, and its Service.

@@ -18,7 +18,7 @@ mod train_job;
 use serde_json::{Value, json};
 use terms::Error;
 
-use super::description::{CLAIM, IMAGE, Job, LONGEST_NAME, NAMESPACE, RDMA, SECRET, TIME, unfit};
+use super::description::{CLAIM, IMAGE, Job, LONGEST_NAME, NAMESPACE, RDMA, RankStart, SECRET, TIME, unfit};
 use super::shell::comments;
 use super::time;
 use kind::{ObjectKind, StepPods};
@@ -66,15 +66,29 @@ fn text(job: &Job, kind: &ObjectKind) -> Result<String, Error> {
         Some(namespace) => json!({"name": name, "namespace": namespace}),
         None => json!({"name": name}),
     };
-    let pods = |step: Job, name: String| -> Result<StepPods<'_>, Error> {
-        let command = command(&step, &name)?;
+    let pods = |step: Job, starts: u32, name: String| -> Result<StepPods<'_>, Error> {
+        let command = command(&step, starts, &name)?;
         let metadata = metadata(&name);
-        Ok(StepPods { job: step, config: "", name, image, secret: &secret, claim, rdma, limit, metadata, command })
+        Ok(StepPods {
+            job: step,
+            starts,
+            config: "",
+            name,
+            image,
+            secret: &secret,
+            claim,
+            rdma,
+            limit,
+            metadata,
+            command,
+        })
     };
     let steps = match job.steps.as_slice() {
-        [] => vec![pods(job.clone(), name.clone())?],
+        [] => vec![pods(job.clone(), 1, name.clone())?],
+        [one] => vec![pods(job.of_step(one), one.starts, name.clone())?],
         steps => {
-            steps.iter().map(|step| pods(job.of_step(step), step_name(&name, step.ranks))).collect::<Result<_, _>>()?
+            let of = |step: &RankStart| pods(job.of_step(step), step.starts, step_name(&name, step.ranks));
+            steps.iter().map(of).collect::<Result<_, _>>()?
         }
     };
     let mut text =
@@ -150,15 +164,17 @@ fn record(job: &Job, name: &str) -> Result<String, Error> {
     }
 }
 
-/// The program with its arguments, for this step.
-fn command(job: &Job, name: &str) -> Result<Vec<String>, Error> {
+/// The program with its arguments, for this step. Several starts go on with one record, which the first begins.
+fn command(job: &Job, starts: u32, name: &str) -> Result<Vec<String>, Error> {
     if job.is_fleet {
         return Ok(fleet::command());
     }
     let record = record(job, name)?;
     let step = !job.steps.is_empty();
-    let record = if step && job.record.is_some() { format!("{record}/ranks-{}", job.ranks) } else { record };
-    let mut words = vec![job.program.clone(), "run".to_owned(), pod::PLAN.to_owned(), format!("--output-dir={record}")];
+    let record =
+        if job.steps.len() > 1 && job.record.is_some() { format!("{record}/ranks-{}", job.ranks) } else { record };
+    let option = if starts > 1 { "resume" } else { "output-dir" };
+    let mut words = vec![job.program.clone(), "run".to_owned(), pod::PLAN.to_owned(), format!("--{option}={record}")];
     if step {
         words.push(format!("--only-ranks={}", job.ranks));
     }

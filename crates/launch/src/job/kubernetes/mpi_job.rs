@@ -52,6 +52,10 @@ KbdInteractiveAuthentication no
 const WORKER: &str = "exec /usr/sbin/sshd -D -e -f /etc/rankmark/plan/sshd_config \
                       -o \"SetEnv=PATH=$PATH LD_LIBRARY_PATH=${LD_LIBRARY_PATH:-}\"";
 
+/// Processes join by MPI once: cases of several such worlds need as many mpirun, and the last one has the code of all. A shell that
+/// is the first process of a container ignores SIGTERM unless it says what to do.
+const END: &str = "trap 'kill \"$mpirun\"; wait \"$mpirun\"; exit 143' TERM\n";
+
 fn objects(pods: &StepPods<'_>) -> Vec<Value> {
     let mut policy = json!({"backoffLimit": 0, "cleanPodPolicy": "Running"});
     if let Some(limit) = pods.limit {
@@ -104,7 +108,13 @@ fn mpirun(pods: &StepPods<'_>) -> Vec<String> {
     if pods.several() {
         words.extend(["-x", COORDINATOR, "-x", SECRET_FILE]);
     }
-    pods.command_after(&words)
+    let mut command = pods.command_after(&words);
+    if pods.starts > 1 {
+        let script = "\"$@\" & mpirun=$!\nwait \"$mpirun\"\n".repeat(pods.starts as usize - 1);
+        let script = format!("{END}{script}exec \"$@\"\n");
+        command.splice(0..0, ["/bin/sh".to_owned(), "-c".to_owned(), script, "rankmark".to_owned()]);
+    }
+    command
 }
 
 /// The first worker has rank 0.

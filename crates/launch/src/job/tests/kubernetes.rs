@@ -289,6 +289,34 @@ fn ranks_are_spread_over_pods_with_their_cores_and_gpus() {
 }
 
 #[test]
+fn an_mpi_job_starts_its_ranks_once_for_each_world() {
+    let with = |starts: u32| {
+        let steps = move |job: &mut Job| {
+            job.nodes = 2;
+            job.steps = vec![RankStart { ranks: 4, nodes: 2, cores: 1, gpus: 0, starts }];
+        };
+        let file = text("mpijob", steps, &[("image", "a")]).unwrap();
+        let object = objects(&file).pop().unwrap();
+        let command = &object["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]["spec"]["containers"][0]["command"];
+        command.as_array().unwrap().iter().map(|word| word.as_str().unwrap().to_owned()).collect::<Vec<String>>()
+    };
+    let once = with(1);
+    assert_eq!((&*once[0], &*once[once.len() - 2]), ("mpirun", "--output-dir=/results/rankmark-sweep"));
+    let record = "--resume=/results/rankmark-sweep";
+    for starts in [2, 3] {
+        let [shell, option, script, _, mpirun @ ..] = &with(starts)[..] else { panic!() };
+        assert_eq!((&**shell, &**option), ("/bin/sh", "-c"));
+        assert_eq!((&mpirun[..3], &*mpirun[mpirun.len() - 2]), (&once[..3], record));
+        // As the container's shell would: each start is one of these words, and the code is that of the last.
+        let log = tempfile::NamedTempFile::new().unwrap();
+        let counts = "echo x >> \"$1\"; exit $(grep -c x \"$1\")";
+        let words = ["-c", script, "rankmark", "/bin/sh", "-c", counts, "sh", log.path().to_str().unwrap()];
+        let status = std::process::Command::new("/bin/sh").args(words).status().unwrap();
+        assert_eq!(status.code(), Some(starts as i32), "{script}");
+    }
+}
+
+#[test]
 fn each_kind_is_suspended_where_its_operator_looks() {
     let by_kind = |target: &str| {
         let steps = |job: &mut Job| {
