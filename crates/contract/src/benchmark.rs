@@ -118,7 +118,8 @@ pub trait Benchmark: Sync {
         Map::new()
     }
 
-    /// Why a measured case has failed for another reason than wrong elements: what only all ranks together show.
+    /// Why a measured case has failed for another reason than wrong elements: what only all ranks together show. Without trials:
+    /// why a planned one has.
     fn fault(&self, _case: &Case, _trials: &[Trial]) -> Option<String> {
         None
     }

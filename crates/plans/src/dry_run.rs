@@ -304,7 +304,8 @@ fn time(open: &[&Planned<'_>], bounds: &Bounds<'_>) -> String {
     }
     let counted = open.iter().filter(|case| case.settings.iters.is_some()).count();
     if counted > 0 {
-        parts.push(format!("{counted} cases take as many samples as asked for, however long that is"));
+        let takes = if counted == 1 { "1 case takes".to_owned() } else { format!("{counted} cases take") };
+        parts.push(format!("{takes} as many samples as asked for, however long that is"));
     }
     parts.extend(budget.map(|budget| format!("at most {} in all (--budget)", lasting(budget))));
     if open.iter().all(|case| case.simulated) { "times are computed: no waiting".to_owned() } else { parts.join("; ") }

@@ -3,7 +3,7 @@
 use benchmarks::{Host, Launched, Spread};
 use launch::external::Coordinator;
 use measure::machine;
-use record::{Machine, Placement, Plan, Processor, RunFile};
+use record::{Case, Machine, Placement, Plan, Processor, RunFile};
 
 /// Where the ranks of each kind of world of a plan run: each on the core of its host that it is bound to, or anywhere, and
 /// on the device of its cases.
@@ -11,7 +11,9 @@ pub fn for_plan(plan: &Plan, machine: &Machine, coordinator: Option<&Coordinator
     let own = machine::processors(&machine.allowed_cpus);
     let place = |rank: u32| place(rank, &machine.host, &own, coordinator);
     let mut placements: Vec<Placement> = Vec::new();
-    for case in plan.cases.iter().filter(|case| !benchmarks::is_in_process(case)) {
+    let host = host(coordinator, machine);
+    let has_ranks = |case: &&Case| !benchmarks::is_in_process(case) && !benchmarks::is_computed(case, &host);
+    for case in plan.cases.iter().filter(has_ranks) {
         let bind = case.bind().to_owned();
         let (ranks, device) = (case.ranks(), case.device().unwrap_or("cpu").to_owned());
         if coordinator.is_some_and(|coordinator| coordinator.size() != ranks)

@@ -127,7 +127,11 @@ pub(crate) fn planned(case: &Case, host: &Host) -> Option<CaseLine> {
     let benchmark =
         benchmark(&case.benchmark).filter(|benchmark| case.skip.is_none() && benchmark.is_planned(case, host))?;
     let metrics = benchmark.predicted(case).into();
-    Some(CaseLine { reason: None, metrics, simulated: true, ..unmeasured(case, Status::Ok, String::new()) })
+    let line = match benchmark.fault(case, &[]) {
+        Some(why) => unmeasured(case, Status::Failed, why),
+        None => CaseLine { reason: None, ..unmeasured(case, Status::Ok, String::new()) },
+    };
+    Some(CaseLine { metrics, simulated: true, ..line })
 }
 
 /// Adds the benchmark's metrics, of the trials that are shown and before what `measure` knew, and what it finds wrong in any.

@@ -181,16 +181,16 @@ impl Benchmark for MemoryBenchmark {
             && host.launched.is_none()
             && !is_on_gpus(case)
             && !is_pytorch(case)
-            // A limit is for ranks to keep or to exceed, and a search goes by which do.
-            && fields::MemoryHow::of(case).is_ok_and(|memory| memory.limit.is_none() && !memory.find_max_batch)
+            // Without a limit, a search is for what fits this machine.
+            && fields::MemoryHow::of(case).is_ok_and(|memory| memory.limit.is_some() || !memory.find_max_batch)
     }
 
     fn predicted(&self, case: &Case) -> Map<String, Value> {
         Task::from_case(case).map_or_else(|_| Map::new(), |task| metrics::predicted_memory(&task))
     }
 
-    fn fault(&self, _case: &Case, trials: &[Trial]) -> Option<String> {
-        fault(trials)
+    fn fault(&self, case: &Case, trials: &[Trial]) -> Option<String> {
+        if trials.is_empty() { search::exceeded(case) } else { fault(trials) }
     }
 
     fn view(&self) -> Option<&'static dyn View> {

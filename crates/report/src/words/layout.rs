@@ -8,7 +8,7 @@ use record::show::{Column, Format, Show, Table as Declared};
 use terms::Status;
 
 use super::caveats::{Shared, Wording};
-use super::results::{asked_for, is_parameter, is_predicted, value};
+use super::results::{asked_for, is_known, is_parameter, is_predicted, value};
 use crate::number::NONE;
 use crate::study::{Configuration, Operation};
 
@@ -90,7 +90,7 @@ impl<'d> Layout<'d> {
         let cases: Vec<Case> = all.flat_map(|own| own.cases.iter().map(move |case| (own, *case))).collect();
         let lines: Vec<&CaseLine> = cases.iter().map(|(_, case)| *case).collect();
         let rows: Vec<&CaseLine> =
-            lines.iter().filter(|case| case.time_s.is_some() || is_predicted(case)).copied().collect();
+            lines.iter().filter(|case| case.time_s.is_some() || is_known(case)).copied().collect();
         let sources = declared.columns.iter().flat_map(|column| column.source.split('|')).map(str::to_owned);
         let first = &operation.configurations[..operation.configurations.len().min(1)];
         let mut layout = Self {

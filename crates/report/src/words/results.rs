@@ -44,7 +44,7 @@ fn rows<'o>(operation: &'o Operation<'o>) -> Vec<Case<'o>> {
     let mut cases: Vec<(usize, Case)> = all
         .enumerate()
         .flat_map(|(at, configuration)| configuration.cases.iter().map(move |case| (at, (configuration, *case))))
-        .filter(|(_, (_, case))| case.time_s.is_some() || is_predicted(case))
+        .filter(|(_, (_, case))| case.time_s.is_some() || is_known(case))
         .collect();
     cases.sort_by_key(|(at, (_, case))| (*at, case.bytes));
     cases.into_iter().map(|(_, case)| case).collect()
@@ -226,7 +226,17 @@ fn one(operation: &Operation, declared: &Declared, cases: &[Case]) -> Vec<Block>
 
 /// Whether a case's cell in a column may have a value: what is wrong has no time and no rate.
 pub(crate) fn is_told(case: &CaseLine, column: &Column, is_found: bool) -> bool {
-    !is_found || column.source == "wrong" || Measured::is_measured(case) || is_predicted(case)
+    !is_found || column.source == "wrong" || Measured::is_measured(case) || is_known(case)
+}
+
+/// Whether a case was answered by a plan: nothing ran.
+pub(crate) fn is_planned(case: &CaseLine) -> bool {
+    case.status == Status::Ok && case.simulated && case.time_s.is_none() && !case.metrics.is_empty()
+}
+
+/// Whether something is known of a case that did not run.
+pub(crate) fn is_known(case: &CaseLine) -> bool {
+    is_predicted(case) || is_planned(case)
 }
 
 /// Whether a case did not run here, and its benchmark said what it knows without a run.

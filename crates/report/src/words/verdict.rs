@@ -5,6 +5,7 @@ use terms::Status;
 
 use super::explained::explained_job;
 use super::findings::{Finding, FindingTopic};
+use super::results::is_planned;
 use super::{facts, interleaved};
 use crate::Run;
 use crate::document::Tone;
@@ -92,6 +93,11 @@ pub(crate) fn verdict(run: &Run, operations: &[Operation], findings: &[Finding])
     // What limits two sides is not what their comparison found.
     let compared = interleaved::verdict(run);
     let limit = compared.as_ref().map(|(_, rest)| rest.clone()).or_else(|| limited(run, operations));
+    let planned = run.cases.iter().filter(|case| is_planned(case)).count();
+    if planned > 0 && timed == 0 && troubles.is_empty() {
+        let rest = "what each rank holds follows from the buffers of its program, and no rank ran";
+        return RunVerdict { tone: Tone::Good, word: "Planned, not measured".into(), rest: rest.into() };
+    }
     if run.cases.is_empty() || timed == 0 && troubles.is_empty() {
         let rest = if run.cases.is_empty() { "the record has no case" } else { "every case was skipped" };
         return RunVerdict { tone: Tone::Bad, word: "Nothing was measured".into(), rest: rest.into() };
@@ -142,7 +148,10 @@ pub(crate) fn verdict(run: &Run, operations: &[Operation], findings: &[Finding])
         FindingTopic::Below | FindingTopic::Scaling | FindingTopic::Steps => true,
         _ => false,
     };
-    let named = findings.iter().filter(is_named).map(|finding| finding.title.clone());
+    let named = findings
+        .iter()
+        .filter(is_named)
+        .map(|finding| finding.in_full.clone().unwrap_or_else(|| finding.title.clone()));
     let limit = limit.into_iter().filter(|_| disturbed.or(uncertain).is_none());
     let rest: Vec<String> = named.chain(limit).chain(right).collect();
     RunVerdict { tone, word: word.into(), rest: rest.join("; ") }

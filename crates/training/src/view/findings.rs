@@ -1,7 +1,7 @@
 //! What training and memory cases show, in sentences. Efficiency, overlap and memory stand in the case lines; nothing here
 //! needs samples.
 
-use record::{CaseLine, Key};
+use record::{Case, CaseLine, Key};
 use serde_json::Value;
 use terms::Status;
 use view::number::{bytes, factor, list, percent, seconds, three_digits};
@@ -13,6 +13,7 @@ use super::super::declared::{
     MAX_BATCH, MEMORY, MFU, MeasuredMemory, OVERLAPPED, Overlapped, PHASES_S, SAMPLES_PER_S, SCALING, Scaling,
     TOKENS_PER_S,
 };
+use super::super::search;
 
 /// A number inside of a metric.
 fn inner(metric: &Key<Value>, case: &CaseLine, path: &[&str]) -> Option<f64> {
@@ -84,7 +85,10 @@ fn training<'o>(operation: &'o Operation<'o>) -> Vec<&'o CaseLine> {
 
 /// What memory cases show, the most important first.
 pub(super) fn of_memory(operation: &Operation) -> Vec<String> {
-    [fullest(&training(operation)), largest(operation)].into_iter().flatten().collect()
+    let ran = training(operation);
+    let all = operation.configurations.iter().flat_map(|c| c.cases.iter().copied());
+    let planned: Vec<&CaseLine> = all.filter(|case| case.status == Status::Ok && communicates(case)).collect();
+    [fullest(if ran.is_empty() { &planned } else { &ran }), largest(operation)].into_iter().flatten().collect()
 }
 
 /// What training cases show, the most important first.
@@ -192,9 +196,19 @@ fn fullest(cases: &[&CaseLine]) -> Option<String> {
         let (held, process) = (bytes((held - process) as u64), bytes(process as u64));
         format!(" by the plan, {held} measured ({} off) plus {process} of the processes", percent(off))
     });
+    let by_plan = total_held(case).is_none().then(|| by_the_plan(case)).unwrap_or_default();
     let batch = parameter(case, "batch").map_or(String::new(), |batch| format!(" at batch {batch}"));
     let all = bytes(total(case) as u64);
-    Some(format!("{}{batch} takes {all}{measured}: {}.", label(case), list(&named)))
+    Some(format!("{}{batch} takes {all}{measured}{by_plan}: {}.", label(case), list(&named)))
+}
+
+/// What the fullest rank holds of all, of a case that no rank ran, and its limit.
+fn by_the_plan(case: &CaseLine) -> String {
+    let of_case = Case::new(&case.benchmark, case.parameters.clone());
+    let Some((rank, held)) = search::fullest(&of_case) else { return " by the plan".to_owned() };
+    let limit = parameter(case, "limit").and_then(Value::as_u64);
+    let limit = limit.map_or(String::new(), |limit| format!(" of its limit of {}", bytes(limit)));
+    format!(" by the plan, of which rank {rank}, the fullest, holds {}{limit}", bytes(held))
 }
 
 /// The largest batch that ran under a limit, and why not one more.
@@ -207,6 +221,7 @@ fn largest(operation: &Operation) -> Option<String> {
     let same = |case: &&&CaseLine| word(case, "model") == word(best, "model") && case.ranks == best.ranks;
     let failed = limited.iter().filter(same).filter(|case| case.status == Status::Failed && batch(case) > batch(best));
     let why = match (MAX_BATCH.of(best), failed.map(|case| batch(case)).min()) {
+        (Some(_), _) if best.time_s.is_none() => "it fits by the plan, and one more does not".to_owned(),
         (Some(_), _) => "it ran, and one more is predicted not to fit".to_owned(),
         (None, Some(failed)) => format!("it ran, and {failed} did not"),
         (None, None) => return None,

@@ -55,6 +55,8 @@ pub(crate) struct Finding {
     pub(crate) kind: FindingTopic,
     /// What it is, with its number.
     pub(crate) title: String,
+    /// What the verdict of the page says of it, where that is more than the title.
+    pub(crate) in_full: Option<String>,
     /// What it rests on.
     pub(crate) evidence: String,
     /// What to do.
@@ -73,7 +75,7 @@ fn finding(
 ) -> Finding {
     let line = |text: String| one_line(&text);
     let (title, evidence, action) = (line(title.into()), line(evidence.into()), line(action.into()));
-    Finding { kind, title, evidence, action, command: String::new(), loss: 1.0 }
+    Finding { kind, title, in_full: None, evidence, action, command: String::new(), loss: 1.0 }
 }
 
 impl Finding {
@@ -138,10 +140,12 @@ fn order(all: &mut [Finding]) {
     all.sort_by(|a, b| class(a).cmp(&class(b)).then(loss(b).total_cmp(&loss(a))).then(a.kind.cmp(&b.kind)));
 }
 
-/// The first finding in the traces of a job; the section about its steps has the others.
+/// The first finding in the traces of a job, by its first sentence; the section about its steps has all of it, and the others.
 fn of_traces(found: &ExplainedFinding) -> Finding {
-    let what = if found.what.trim().is_empty() { "Finding" } else { &found.what };
-    finding(FindingTopic::Steps, what, found.evidence.clone(), found.action.clone())
+    let what = found.what.trim();
+    let first = what.split_once(". ").map_or(what, |(first, _)| first);
+    let title = if first.is_empty() { "Finding" } else { first };
+    finding(FindingTopic::Steps, title, found.evidence.clone(), found.action.clone())
 }
 
 /// The share of a step that it costs; None where nobody knows how long a step takes.
@@ -184,11 +188,10 @@ fn traced(run: &Run) -> Option<Finding> {
         (0 | 1, _) | (_, true) => found.evidence.clone(),
         _ => format!("{title}: {}", found.evidence),
     };
-    let of_case = of_traces(found);
-    let head = if verdict.is_empty() { of_case.title.clone() } else { verdict };
     // An estimate alone is worth a look, and no verdict.
     let kind = if loss >= LEAST_LOSS { FindingTopic::Steps } else { FindingTopic::Hint };
-    Some(Finding { kind, title: head, evidence: one_line(&evidence), ..of_case }.loses(loss))
+    let in_full = Some(verdict).filter(|verdict| !verdict.is_empty());
+    Some(Finding { kind, in_full, evidence: one_line(&evidence), ..of_traces(found) }.loses(loss))
 }
 
 fn cases(number: usize) -> String {
