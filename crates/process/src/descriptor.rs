@@ -9,7 +9,9 @@ use rustix::fs::{
     FallocateFlags, MemfdFlags, OFlags, SealFlags, fallocate, fcntl_add_seals, fcntl_get_seals, fcntl_setfl,
     memfd_create,
 };
-use rustix::io::{FdFlags, fcntl_setfd};
+use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
+use rustix::net::SocketType;
+use rustix::net::sockopt::socket_type;
 use rustix::pipe::{PipeFlags, pipe_with};
 
 /// Memory of `bytes` zeros without a name. Its size can never change, so a mapping of it cannot fault. Closed on exec.
@@ -60,6 +62,24 @@ pub fn inherited_memory(number: RawFd) -> io::Result<File> {
     // What this process starts itself shall not inherit it again.
     fcntl_setfd(&file, FdFlags::CLOEXEC)?;
     Ok(file)
+}
+
+/// A copy, closed on exec, of a stream socket that this process inherited under a known number. The number itself stays open for
+/// the processes that this one starts. A number that names something else is left alone.
+///
+/// # Errors
+/// When the number names no such socket.
+pub fn inherited_socket(number: RawFd) -> io::Result<OwnedFd> {
+    let refusal = || io::Error::new(io::ErrorKind::InvalidInput, format!("descriptor {number} is not a stream socket"));
+    if number < 0 {
+        return Err(refusal());
+    }
+    // SAFETY: it is asked for its kind and copied, which changes nothing, whatever the number names.
+    let borrowed = unsafe { BorrowedFd::borrow_raw(number) };
+    if socket_type(borrowed).map_err(|_| refusal())? != SocketType::STREAM {
+        return Err(refusal());
+    }
+    Ok(fcntl_dupfd_cloexec(borrowed, 3)?)
 }
 
 /// Opens memory that another process of the same user holds under this path below its `/proc/PID/fd`, if it is sealed as
@@ -114,5 +134,21 @@ mod tests {
         assert!(inherited_memory(-1).is_err());
         assert!(inherited_memory(1_000_000).is_err());
         assert!(file.metadata().is_ok(), "left alone");
+    }
+
+    #[test]
+    fn only_a_stream_socket_is_copied() {
+        let (own, mut other) = std::os::unix::net::UnixStream::pair().unwrap();
+        let copy = inherited_socket(own.as_raw_fd()).unwrap();
+        assert!(rustix::io::fcntl_getfd(&copy).unwrap().contains(FdFlags::CLOEXEC));
+        drop(copy);
+        other.write_all(b"x").unwrap();
+        assert_eq!(rustix::io::read(&own, &mut [0; 8]), Ok(1), "the number itself stays open");
+        let datagrams = std::os::unix::net::UnixDatagram::unbound().unwrap();
+        let file = std::fs::File::open("/proc/self/exe").unwrap();
+        for number in [-1, 1_000_000, datagrams.as_raw_fd(), file.as_raw_fd()] {
+            let why = inherited_socket(number).unwrap_err().to_string();
+            assert_eq!(why, format!("descriptor {number} is not a stream socket"));
+        }
     }
 }

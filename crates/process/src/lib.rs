@@ -32,7 +32,9 @@ pub use alarm::Alarm;
 pub use ancestors::{Ancestor, ancestors, began, descendants, parent, parent_of, processor_time_below};
 pub use attached::attached;
 pub use courier::Courier;
-pub use descriptor::{inherited_memory, keep_on_exec, output_pipe, path_of, sealed_memory, sealed_memory_at};
+pub use descriptor::{
+    inherited_memory, inherited_socket, keep_on_exec, output_pipe, path_of, sealed_memory, sealed_memory_at,
+};
 pub use lines::Lines;
 pub use memory::release_memory;
 pub use others::{all_processes, command_line, control_groups, variables};

@@ -21,7 +21,7 @@ use crate::departure::Departure;
 use super::External;
 use super::above::{launchers, tell_end};
 use super::doors::{Door, unreached};
-use super::meeting_point::MeetingPoint;
+use super::meeting_point::{MeetingPoint, NotFound};
 use super::owned::OwnedRank;
 
 /// The hidden argument of a coordinator that the agent of rank 0 starts; what follows it is the user's.
@@ -46,6 +46,13 @@ pub fn coordinator_arguments(arguments: &[OsString]) -> Vec<OsString> {
 /// Why it ended otherwise. When the coordinator is gone, the departure [is orphaned](Departure::is_orphaned): only the
 /// agent of rank 0 should report that.
 pub fn serve(external: &External, arguments: &[OsString]) -> Result<u8, Departure> {
+    let ended = live(external, arguments);
+    // If all were interrupted, none waits for that of rank 0.
+    external.meeting_point.leave(external.rank == 0 && interrupt::why().is_none());
+    ended
+}
+
+fn live(external: &External, arguments: &[OsString]) -> Result<u8, Departure> {
     interrupt::install().map_err(Departure::System)?;
     keep_children().map_err(Departure::System)?;
     tell_end(launchers(0), |title| interrupt::stop(title.to_owned())).map_err(Departure::System)?;
@@ -53,11 +60,17 @@ pub fn serve(external: &External, arguments: &[OsString]) -> Result<u8, Departur
     if let Some(child) = &coordinator {
         forward_signals(child.id()).map_err(Departure::System)?;
     }
-    let dismissed = match arrive(external, coordinator.as_mut(), external.arrival) {
-        Ok((mut channel, secret)) => obey(external, &mut channel, &secret),
-        Err(departure) => Err(departure),
-    };
+    let arrived = arrive(external, coordinator.as_mut(), external.arrival).and_then(|arrived| {
+        let told = coordinator.as_mut().map_or(Ok(()), |child| tell_all(external, child));
+        told.map(|()| arrived)
+    });
+    let dismissed = arrived.and_then(|(mut channel, secret)| obey(external, &mut channel, &secret));
     match coordinator {
+        // It would wait for ranks that cannot find it, and name them rather than the launcher.
+        Some(mut child) if external.meeting_point.is_broken() => {
+            child.kill().and_then(|()| child.wait()).map_err(Departure::System)?;
+            dismissed
+        }
         // It may be at its last words.
         Some(mut child) => {
             let status = child.wait().map_err(Departure::System)?;
@@ -123,7 +136,10 @@ pub(super) fn arrive(
             return Err(Departure::LauncherEnded(title));
         }
         let why = match external.meeting_point.find(external) {
-            Err(why) => nobody(external, why),
+            Err(NotFound::Yet(why)) => nobody(external, why),
+            Err(NotFound::Ever(why)) => return Err(nobody(external, why)),
+            // The process of rank 0 says why.
+            Err(NotFound::Ended) => return Err(ChannelError::Lost.into()),
             Ok(places) => match knock(external, places, &host)? {
                 Ok(arrived) => return Ok(arrived),
                 Err(why) => why,
@@ -136,6 +152,16 @@ pub(super) fn arrive(
         }
         std::thread::sleep(look);
     }
+}
+
+/// Waits until all processes know this one's coordinator, or until it is gone, which waits for them no longer than `arrival`.
+fn tell_all(external: &External, coordinator: &mut Child) -> Result<(), Departure> {
+    while !external.meeting_point.is_told().map_err(|why| nobody(external, why))? {
+        if !matches!(coordinator.try_wait(), Ok(None)) {
+            break;
+        }
+    }
+    Ok(())
 }
 
 /// Tries these places, in turn. Gives why none of them had the coordinator, which may come yet.

@@ -1,6 +1,6 @@
 //! How the processes of a job find their coordinator and know that it is theirs: by a file in a folder that they share
-//! (`rendezvous_file`), or at an address that all of them were given, with a secret from a file. The second is
-//! for hosts that share no folder, the pods of a Kubernetes Job above all.
+//! (`rendezvous_file`), by what their launcher holds for them (`c10d`, `pmi`), or at an address that all of them were given, with
+//! a secret from a file. The last is for hosts that share no folder, the pods of a Kubernetes Job above all.
 
 use std::io::Read;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
@@ -19,6 +19,7 @@ use crate::rank::{COORDINATOR, JOB_COMPLETION_INDEX, SECRET_FILE};
 
 use super::External;
 use super::c10d::Store;
+use super::pmi::{KeyValueSpace, Unknown};
 use super::rendezvous_file::{self, Published, RENDEZVOUS_DIR, RendezvousFile};
 
 /// A secret of fewer bytes could be guessed by an attacker who listens to one handshake: 16 random ones as hex digits are enough.
@@ -35,6 +36,25 @@ pub(super) enum MeetingPoint {
     Address { place: String, file: PathBuf, secret: Secret },
     /// torchrun's store at this `HOST:PORT` has what the file of a folder would hold.
     Store(String),
+    /// The launcher's key-value space has it. The process of rank 0 puts it there, and reads it in this folder, which its
+    /// coordinator shares with no other process.
+    Launcher { space: KeyValueSpace, folder: PathBuf },
+}
+
+/// Why the coordinator was not found.
+pub(super) enum NotFound {
+    /// Another look may find it.
+    Yet(String),
+    /// No look will.
+    Ever(String),
+    /// It ended before it could be found, and said why.
+    Ended,
+}
+
+impl From<String> for NotFound {
+    fn from(why: String) -> Self {
+        Self::Yet(why)
+    }
 }
 
 /// What makes a coordinator known until it is dropped.
@@ -56,11 +76,11 @@ impl Drop for Announced {
 const AGENT_STORE: &str = "TORCHELASTIC_USE_AGENT_STORE";
 
 impl MeetingPoint {
-    /// What the environment says.
+    /// What the environment says. `speaks_pmi`: the launcher does, and keeps to itself what processes tell it.
     ///
     /// # Errors
     /// What is missing, when ranks are on several hosts; half of what was meant; a file that holds no secret.
-    pub(super) fn from_variables(variable: Variables<'_>, several: bool) -> Result<Self, String> {
+    pub(super) fn from_variables(variable: Variables<'_>, several: bool, speaks_pmi: bool) -> Result<Self, String> {
         match (variable(COORDINATOR), variable(SECRET_FILE)) {
             (Some(place), Some(file)) => {
                 port(&place)?;
@@ -71,10 +91,17 @@ impl MeetingPoint {
             (Some(_), None) if !is_spare(variable, several) => {
                 Err(format!("{COORDINATOR} is set, but {SECRET_FILE}, with which they authenticate, is not"))
             }
-            (_, None) => match store(variable).filter(|_| several && variable(RENDEZVOUS_DIR).is_none()) {
-                Some(place) => Ok(Self::Store(place)),
-                None => rendezvous_file::folder(variable, several).map(Self::Folder),
-            },
+            (_, None) if several && variable(RENDEZVOUS_DIR).is_none() => {
+                if let Some(place) = store(variable) {
+                    return Ok(Self::Store(place));
+                }
+                // What this process and its own coordinator share is never elsewhere.
+                match KeyValueSpace::from_variables(variable).filter(|_| speaks_pmi) {
+                    Some(space) => Ok(Self::Launcher { space, folder: rendezvous_file::folder(variable, false)? }),
+                    None => rendezvous_file::folder(variable, several).map(Self::Folder),
+                }
+            }
+            (_, None) => rendezvous_file::folder(variable, several).map(Self::Folder),
         }
     }
 
@@ -84,7 +111,7 @@ impl MeetingPoint {
     /// When none is available.
     pub(super) fn secret(&self, job: &str) -> Result<Secret, String> {
         match self {
-            Self::Folder(_) | Self::Store(_) => {
+            Self::Folder(_) | Self::Store(_) | Self::Launcher { .. } => {
                 Secret::fresh().map_err(|error| format!("random bytes cannot be read: {error}"))
             }
             Self::Address { secret, .. } => Ok(secret.of_job(job)),
@@ -122,7 +149,7 @@ impl MeetingPoint {
     /// Why it cannot be.
     pub(super) fn announce(&self, job: &str, invitation: Invitation) -> Result<Option<Announced>, String> {
         let folder = match self {
-            Self::Folder(folder) => folder,
+            Self::Folder(folder) | Self::Launcher { folder, .. } => folder,
             Self::Address { .. } => return Ok(None),
             Self::Store(place) => {
                 let (place, key) = (place.clone(), key(job));
@@ -142,14 +169,29 @@ impl MeetingPoint {
     ///
     /// # Errors
     /// Why that is not known, or not yet.
-    pub(super) fn find(&self, external: &External) -> Result<Vec<Invitation>, String> {
+    pub(super) fn find(&self, external: &External) -> Result<Vec<Invitation>, NotFound> {
         match self {
             Self::Folder(folder) => Ok(vec![rendezvous_file::read(folder, &external.job)?.invitation]),
             Self::Store(place) => {
                 let value = Store::open(place)?.get(&key(&external.job)).map_err(|error| lost(place, &error))?;
                 let value = value.ok_or_else(|| format!("torchrun's store at {place} does not name it yet"))?;
-                record::from_json(&value).map(|invitation| vec![invitation]).map_err(|error| error.to_string())
+                Ok(vec![parsed(&value)?])
             }
+            Self::Launcher { space, folder } if external.rank == 0 => {
+                let invitation = rendezvous_file::read(folder, &external.job)?.invitation;
+                let value = serde_json::to_vec(&invitation).map_err(|error| error.to_string())?;
+                space.tell(&value, external.arrival).map_err(NotFound::Ever)?;
+                Ok(vec![invitation])
+            }
+            Self::Launcher { space, .. } => match space.learn(self.pause(), external.arrival) {
+                Ok(value) => Ok(vec![parsed(&value).map_err(NotFound::Ever)?]),
+                Err(Unknown::Yet) => Err(NotFound::Yet(format!(
+                    "not all {} processes have entered the launcher's barrier behind which it is named",
+                    external.size
+                ))),
+                Err(Unknown::Unnamed) => Err(NotFound::Ended),
+                Err(Unknown::Broken(why)) => Err(NotFound::Ever(why)),
+            },
             Self::Address { place, secret, .. } => {
                 let secret = secret.of_job(&external.job);
                 let spec = || WorldSpec { ranks: external.size, fields: Map::new() };
@@ -168,7 +210,31 @@ impl MeetingPoint {
     pub(super) const fn pause(&self) -> Duration {
         match self {
             Self::Folder(_) => Duration::from_millis(20),
-            Self::Address { .. } | Self::Store(_) => Duration::from_millis(200),
+            Self::Address { .. } | Self::Store(_) | Self::Launcher { .. } => Duration::from_millis(200),
+        }
+    }
+
+    /// Whether all processes of the launcher know the coordinator, as far as the process of rank 0 has to wait for that: the
+    /// MPI library of its rank must not find the end of a barrier that it did not enter. Looks for so long as [`Self::pause`] says.
+    ///
+    /// # Errors
+    /// Why that will not be known.
+    pub(super) fn is_told(&self) -> Result<bool, String> {
+        match self {
+            Self::Launcher { space, .. } => space.wait(self.pause()),
+            Self::Folder(_) | Self::Address { .. } | Self::Store(_) => Ok(true),
+        }
+    }
+
+    /// Whether nobody can find the coordinator any more.
+    pub(super) fn is_broken(&self) -> bool {
+        matches!(self, Self::Launcher { space, .. } if space.broken().is_some())
+    }
+
+    /// To be called when this process ends. `is_awaited`: that of rank 0, for which all others wait.
+    pub(super) fn leave(&self, is_awaited: bool) {
+        if let Self::Launcher { space, .. } = self {
+            space.leave(is_awaited);
         }
     }
 
@@ -186,6 +252,10 @@ impl MeetingPoint {
                 )
             }
             Self::Store(place) => format!("all hosts must reach torchrun's store at {place}, and {reached}"),
+            Self::Launcher { .. } => format!(
+                "all processes must enter one barrier of the launcher (or share the folder of \
+                 RANKMARK_RENDEZVOUS_DIR=/PATH), and {reached}"
+            ),
             Self::Address { place, file, .. } => {
                 format!(
                     "{} must hold the same on all hosts, {place} lead to that of rank 0, and {reached}",
@@ -194,6 +264,10 @@ impl MeetingPoint {
             }
         }
     }
+}
+
+fn parsed(value: &[u8]) -> Result<Invitation, String> {
+    record::from_json(value).map_err(|error| error.to_string())
 }
 
 /// Where torchrun's store listens, if it says that workers may use it.

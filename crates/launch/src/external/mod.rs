@@ -9,7 +9,7 @@
 //!
 //! Agents find their coordinator by a file that only this user can read (`rendezvous_file`), and prove themselves as ranks do. On
 //! several hosts that file lies in a folder that they share, and the coordinator listens on an address that they reach; or
-//! torchrun's store has what it would hold (`c10d`); or all of them were given that address and the secret (`meeting_point`).
+//! torchrun's store (`c10d`) or Hydra's key-value space (`pmi`) has what it would hold; or all of them were given that address and the secret (`meeting_point`).
 //! Ranks of the coordinator's host open its memory; those of others open that of their agent. The agent makes what the
 //! coordinator asks for, and reports what its status page shows and how its rank ended.
 
@@ -23,6 +23,7 @@ mod hosts;
 mod meeting_point;
 mod names;
 mod owned;
+mod pmi;
 mod rendezvous_file;
 
 use std::cell::Cell;
@@ -127,9 +128,12 @@ impl External {
                 not_started(message, Some(hint.to_owned()))
             }
         };
-        let meeting_point =
-            MeetingPoint::from_variables(variable, several).map_err(several_refused(how_to_meet(variable)))?;
-        let job = job(adapter, variable, several)
+        let speaks_pmi = adapter.seat == Seat::Pmi && !is_logged();
+        let meeting_point = MeetingPoint::from_variables(variable, several, speaks_pmi)
+            .map_err(several_refused(how_to_meet(variable)))?;
+        // Only the processes of rank 0 then need a name, and they are on one host.
+        let named_on_several = several && !matches!(meeting_point, MeetingPoint::Launcher { .. });
+        let job = job(adapter, variable, named_on_several)
             .map_err(several_refused("give all of them the same RANKMARK_JOB, another for each job"))?;
         let arrival = arrival(adapter, variable).map_err(wrong)?;
         let interface = interface(variable, several && rank > 0)?;
@@ -267,6 +271,12 @@ fn hydra_port() -> Option<String> {
             line.iter().position(|word| word == "--control-port").filter(|_| above.name.starts_with("hydra_pmi"))?;
         line.get(at + 1).cloned()
     })
+}
+
+/// Whether Hydra logs what processes tell it, the secret too (`mpiexec -verbose`): all its proxies have this option then.
+fn is_logged() -> bool {
+    let mut proxies = process::ancestors().into_iter().filter(|above| above.name.starts_with("hydra_pmi"));
+    proxies.any(|proxy| command::line_of(proxy.pid).iter().any(|word| word == "--debug"))
 }
 
 /// A process that a launcher has started without saying which of how many it is: each would think that it is alone.

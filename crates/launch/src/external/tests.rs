@@ -56,7 +56,9 @@ fn seat(folder: &Path, rank: u32, size: u32) -> External {
 fn lies_in(external: &External) -> &Path {
     match &external.meeting_point {
         MeetingPoint::Folder(folder) => folder,
-        MeetingPoint::Address { .. } | MeetingPoint::Store(_) => panic!("{:?}", external.meeting_point),
+        MeetingPoint::Address { .. } | MeetingPoint::Store(_) | MeetingPoint::Launcher { .. } => {
+            panic!("{:?}", external.meeting_point)
+        }
     }
 }
 
@@ -247,7 +249,7 @@ fn with_address(place: &str, secret: &Path, rank: u32, size: u32) -> External {
         "RANKMARK_SECRET_FILE" => Some(secret.to_string_lossy().into_owned()),
         _ => None,
     };
-    let meeting_point = MeetingPoint::from_variables(&variable, true).unwrap();
+    let meeting_point = MeetingPoint::from_variables(&variable, true, false).unwrap();
     External { rank, size, job: "a job".to_owned(), meeting_point, ..external_of(POD) }
 }
 

@@ -174,6 +174,44 @@ fn mpich_reaches_other_hosts_too() {
 }
 
 #[test]
+fn ranks_of_mpich_meet_without_a_folder() {
+    let test = "ranks of MPICH on two hosts that share no folder";
+    let Some(hosts) = Hosts::new(test, 2) else { return };
+    if !is_here("mpiexec.mpich") {
+        return skip::skip(test, "no mpiexec.mpich (Debian: mpich)");
+    }
+    // Ranks 0 and 2 share a proxy of the launcher. MPI talks to it after the processes themselves have.
+    let place = Place::new();
+    let run = |place: &Place, options: &str, arguments: &str| {
+        hosts.command_of_mpich_apart(place, (3, options), arguments).start().wait_for(LIMIT)
+    };
+    let ended = run(&place, "", &format!("comm all_reduce --backend mpi --bytes 1KiB {FIXED}")).exits(0);
+    let cases = place.cases("r");
+    assert_eq!((statuses(&cases), &cases[0]["hosts"], &cases[0]["wrong"]), ([1, 0, 0, 0], &json!(2), &json!(0)));
+    assert_eq!(placed(&place), ["h0", "h1", "h0"]);
+    assert!(!ended.err.contains("BAD TERMINATION"), "{}", ended.err);
+
+    // Without MPI no library leaves the launcher, which would kill the ranks of a host when the first one ends.
+    let place = Place::new();
+    let ended = run(&place, "", &format!("comm all_reduce --backend shm --bytes 1KiB {FIXED}")).exits(2);
+    assert_eq!(reason(&place.cases("r")[0]), "`shm` needs all ranks on one host, and they are on h0, h1");
+    assert!(!ended.err.contains("BAD TERMINATION"), "{}", ended.err);
+
+    // A coordinator that never was.
+    let (place, begun) = (Place::new(), std::time::Instant::now());
+    let ended = run(&place, "", "comm all_reduce --backend none-such");
+    assert_ne!(ended.status.code(), Some(0));
+    assert!(ended.err.contains("none-such") && !ended.err.contains("cannot find the coordinator"), "{}", ended.err);
+    assert!(begun.elapsed() < Duration::from_secs(45), "others wait for it, for {:?}", begun.elapsed());
+
+    // Its launcher would log the secret: the folder is asked for.
+    let place = Place::new();
+    let ended = run(&place, "-verbose", &format!("comm all_reduce --backend mpi --bytes 1KiB {FIXED}"));
+    assert!(ended.err.contains("HOME is not set"), "{}", ended.err);
+    assert!(![&ended.out, &ended.err].iter().any(|text| text.contains("key=rankmark")), "{}{}", ended.out, ended.err);
+}
+
+#[test]
 fn training_over_hosts_has_the_losses_of_one() {
     if !skip::heavy(NAME) {
         return;

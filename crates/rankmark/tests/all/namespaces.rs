@@ -161,13 +161,41 @@ impl Hosts {
         self.on_first(place, &launcher, arguments)
     }
 
+    /// The program as the ranks of MPICH's mpiexec on the first of these hosts, with these options of it, on hosts that share no
+    /// folder of their user: there is no home directory, and the one of the session is memory of each host.
+    pub(crate) fn command_of_mpich_apart<'a>(
+        &self,
+        place: &'a Place,
+        (ranks, options): (usize, &str),
+        arguments: &str,
+    ) -> Starting<'a> {
+        let session = place.path("session");
+        std::fs::create_dir_all(&session).unwrap();
+        let own = format!("mount -t tmpfs -o mode=700 none {}; ", session.display());
+        let agent = self.write_agent(place, " --mount", &own);
+        let on: Vec<String> = (0..self.count).map(|host| format!("h{host}")).collect();
+        let launcher = format!(
+            "mpiexec.mpich {options} -iface eth0 -launcher rsh -launcher-exec {} -hosts {} -n {ranks}",
+            agent.display(),
+            on.join(",")
+        );
+        let mut starting = self.on_first(place, &launcher, arguments);
+        starting.command.env_remove("RANKMARK_RENDEZVOUS_DIR").env_remove("HOME").env("XDG_RUNTIME_DIR", &session);
+        starting
+    }
+
     /// What stands in for ssh, as `agent HOST COMMAND`.
     fn write_scripts(&self, place: &Place) -> PathBuf {
+        self.write_agent(place, "", "")
+    }
+
+    /// `unshared`: what a host has for itself, besides its network and its name; `first`: commands that each host runs first.
+    fn write_agent(&self, place: &Place, unshared: &str, first: &str) -> PathBuf {
         let (enter, agent) = (format!("ip netns exec {}", self.prefix), place.path("agent"));
         let clock = if self.ahead > 0 { format!(" --time --monotonic {}", self.ahead) } else { String::new() };
         let options = "while [ \"${1#-}\" != \"$1\" ]; do shift; done";
         let script = format!(
-            "#!/bin/sh\n{options}\nhost=$1\nshift\nexec {enter}$host unshare --uts{clock} sh -c \"hostname $host; $*\"\n"
+            "#!/bin/sh\n{options}\nhost=$1\nshift\nexec {enter}$host unshare --uts{clock}{unshared} sh -c \"{first}hostname $host; $*\"\n"
         );
         place.write("agent", script);
         make_executable(&agent);

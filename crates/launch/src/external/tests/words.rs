@@ -9,7 +9,7 @@ const OPEN: &[(&str, &str)] = &[
     ("PMIX_NAMESPACE", "1854537729"),
     ("PMIX_RANK", "1"),
 ];
-const HYDRA: &[(&str, &str)] = &[("PMI_RANK", "3"), ("PMI_SIZE", "4"), ("MPI_LOCALNRANKS", "4"), ("PMI_FD", "6")];
+const HYDRA: &[(&str, &str)] = &[("PMI_RANK", "3"), ("PMI_SIZE", "4"), ("MPI_LOCALNRANKS", "4"), ("PMI_FD", "1000000")];
 const TORCHRUN: &[(&str, &str)] = &[
     ("RANK", "1"),
     ("WORLD_SIZE", "2"),
@@ -84,6 +84,18 @@ fn several_hosts_need_a_job_and_a_folder_that_all_of_them_know() {
     assert!(
         read_environment(HYDRA, &with(&[("MPI_LOCALNRANKS", "2"), ("RANKMARK_JOB", "7")])).unwrap().unwrap().several
     );
+    // Hydra itself passes it on, and then the job needs no name on other hosts.
+    let (own, _launchers) = std::os::unix::net::UnixStream::pair().unwrap();
+    let number = std::os::fd::AsRawFd::as_raw_fd(&own).to_string();
+    let apart = [("PMI_FD", number.as_str()), ("MPI_LOCALNRANKS", "2")];
+    let meeting_point = |changed: &[(&str, &str)]| {
+        read_environment(HYDRA, &[&apart[..], changed].concat()).unwrap().unwrap().meeting_point
+    };
+    assert!(matches!(meeting_point(&[]), MeetingPoint::Launcher { .. }));
+    // On one host, and where the user names a folder, nothing changes.
+    assert!(matches!(meeting_point(&[("MPI_LOCALNRANKS", "4")]), MeetingPoint::Folder(_)));
+    let named = [("RANKMARK_RENDEZVOUS_DIR", "/shared"), ("RANKMARK_JOB", "7")];
+    assert_eq!(meeting_point(&named), MeetingPoint::Folder("/shared/rankmark".into()));
     let homeless = why(&[("MPI_LOCALNRANKS", "2"), ("RANKMARK_JOB", "7")]);
     assert!(homeless.contains("HOME is not set") && homeless.contains("RANKMARK_RENDEZVOUS_DIR"), "{homeless}");
     let given = read_environment(OPEN, &with(&[("RANKMARK_RENDEZVOUS_DIR", "/shared")])).unwrap().unwrap();
