@@ -89,6 +89,16 @@ pub(super) fn rank_bytes(task: &Task, rank: usize, outline: &Outline) -> u64 {
     (outline.bytes as u64).saturating_add(read_ahead(task, rank)).saturating_add(groups(task, outline))
 }
 
+/// The rank that holds the most by the plan, the first of several, and its bytes without those of its process.
+pub(super) fn fullest(case: &Case) -> Option<(u32, u64)> {
+    let task = Task::from_case(case).ok()?;
+    let outlines = outlines(&task).ok()?;
+    let held = outlines.iter().enumerate().map(|(rank, outline)| rank_bytes(&task, rank, outline));
+    let held: Vec<u64> = held.collect();
+    let most = *held.iter().max()?;
+    Some((held.iter().position(|bytes| *bytes == most)? as u32, most))
+}
+
 /// Bytes of the host's memory that reading ahead takes: none with GPUs.
 fn read_ahead(task: &Task, rank: usize) -> u64 {
     if task.gpus.is_some() {

@@ -10,7 +10,6 @@ use terms::Status;
 use super::about::MEMORY;
 use super::fields::{Fields, MemoryHow};
 use super::predict;
-use super::resolve::Task;
 
 /// Tried at most so often: each try is a whole case.
 const TRIES: usize = 6;
@@ -139,22 +138,12 @@ fn batch_of(case: &Case) -> u64 {
 
 /// Whether the plan lets the fullest rank stay within its limit.
 fn fits(case: &Case, limit: u64) -> bool {
-    fullest(case).is_some_and(|(_, most)| most.saturating_add(PROCESS) <= limit)
-}
-
-/// The rank that holds the most by the plan, the first of several, and its bytes without those of its process.
-pub(super) fn fullest(case: &Case) -> Option<(u32, u64)> {
-    let task = Task::from_case(case).ok()?;
-    let outlines = predict::outlines(&task).ok()?;
-    let held = outlines.iter().enumerate().map(|(rank, outline)| predict::rank_bytes(&task, rank, outline));
-    let held: Vec<u64> = held.collect();
-    let most = *held.iter().max()?;
-    Some((held.iter().position(|bytes| *bytes == most)? as u32, most))
+    predict::fullest(case).is_some_and(|(_, most)| most.saturating_add(PROCESS) <= limit)
 }
 
 /// What a planned case holds beyond the limit of its ranks.
 pub(super) fn exceeded(case: &Case) -> Option<String> {
-    let (limit, (rank, bytes)) = (limit(&case.parameters)?, fullest(case)?);
+    let (limit, (rank, bytes)) = (limit(&case.parameters)?, predict::fullest(case)?);
     let needed = bytes.saturating_add(PROCESS);
     (needed > limit).then(|| super::limit::exceeded(rank, needed, limit))
 }

@@ -106,7 +106,8 @@ fn memory_of_more_ranks_than_cores_is_planned_and_nothing_is_started() {
 fn a_plan_says_whether_many_ranks_keep_a_limit_and_with_which_batch() {
     let place = Place::new();
     let memory = "memory --model gpt2 --ranks 64 --strategy hybrid";
-    let fits = place.run(&format!("{memory} --limit 80GiB --output-dir fits")).exits(0).out;
+    let words = |out: String| out.split_whitespace().collect::<Vec<&str>>().join(" ");
+    let fits = words(place.run(&format!("{memory} --limit 80GiB --output-dir fits")).exits(0).out);
     let verdict = "Planned, not measured: what each rank holds follows from the buffers of its program";
     assert!(fits.contains(verdict) && fits.contains("the fullest, holds 1."), "{fits}");
     let page = place.read("fits/report.html");
@@ -114,7 +115,8 @@ fn a_plan_says_whether_many_ranks_keep_a_limit_and_with_which_batch() {
     assert!(shows("Planned, not measured") && shows("predicted") && shows("GiB") && !shows("Placement"), "{page}");
     let exceeds = place.run(&format!("{memory} --limit 1GiB --output-dir exceeds")).exits(1).out;
     assert!(exceeds.contains("out of memory on rank 0") && exceeds.contains("1.00 GiB are its limit"), "{exceeds}");
-    let largest = place.run(&format!("{memory} --limit 8GiB --find-max-batch --output-dir largest")).exits(0).out;
+    let largest =
+        words(place.run(&format!("{memory} --limit 8GiB --find-max-batch --output-dir largest")).exits(0).out);
     assert!(largest.contains("it fits by the plan, and one more does not"), "{largest}");
     let found = place.cases("largest").iter().find_map(|case| case["max_batch"].as_u64()).unwrap();
     for (batch, code) in [(found, 0), (found + 1, 1)] {

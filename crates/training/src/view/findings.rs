@@ -13,7 +13,7 @@ use super::super::declared::{
     MAX_BATCH, MEMORY, MFU, MeasuredMemory, OVERLAPPED, Overlapped, PHASES_S, SAMPLES_PER_S, SCALING, Scaling,
     TOKENS_PER_S,
 };
-use super::super::search;
+use super::super::predict;
 
 /// A number inside of a metric.
 fn inner(metric: &Key<Value>, case: &CaseLine, path: &[&str]) -> Option<f64> {
@@ -196,7 +196,7 @@ fn fullest(cases: &[&CaseLine]) -> Option<String> {
         let (held, process) = (bytes((held - process) as u64), bytes(process as u64));
         format!(" by the plan, {held} measured ({} off) plus {process} of the processes", percent(off))
     });
-    let by_plan = total_held(case).is_none().then(|| by_the_plan(case)).unwrap_or_default();
+    let by_plan = if total_held(case).is_none() { by_the_plan(case) } else { String::new() };
     let batch = parameter(case, "batch").map_or(String::new(), |batch| format!(" at batch {batch}"));
     let all = bytes(total(case) as u64);
     Some(format!("{}{batch} takes {all}{measured}{by_plan}: {}.", label(case), list(&named)))
@@ -205,7 +205,7 @@ fn fullest(cases: &[&CaseLine]) -> Option<String> {
 /// What the fullest rank holds of all, of a case that no rank ran, and its limit.
 fn by_the_plan(case: &CaseLine) -> String {
     let of_case = Case::new(&case.benchmark, case.parameters.clone());
-    let Some((rank, held)) = search::fullest(&of_case) else { return " by the plan".to_owned() };
+    let Some((rank, held)) = predict::fullest(&of_case) else { return " by the plan".to_owned() };
     let limit = parameter(case, "limit").and_then(Value::as_u64);
     let limit = limit.map_or(String::new(), |limit| format!(" of its limit of {}", bytes(limit)));
     format!(" by the plan, of which rank {rank}, the fullest, holds {}{limit}", bytes(held))
