@@ -104,14 +104,15 @@ pub(crate) struct Predict {
     /// predicts each row of a table of measured steps, and says the errors
     #[arg(long, value_name = "CSV", value_hint = ValueHint::FilePath, conflicts_with = "sweep")]
     rows: Option<PathBuf>,
+    // clap does not ask for a required option that conflicts with one which is there.
     /// writes the plan that measures the three best of a sweep
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "sweep")]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "sweep", conflicts_with_all = ["rows", "check"])]
     plan: Option<PathBuf>,
     /// predicts the training cases of a plan, seals that, measures them, and says the errors
     #[arg(long, value_name = "PLAN", value_hint = ValueHint::FilePath, conflicts_with_all = ["sweep", "rows", "mesh", "draw"])]
     check: Option<PathBuf>,
     /// directory of the record of --check (default: results/TIME-EXPERIMENT)
-    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, requires = "check")]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, requires = "check", conflicts_with_all = ["sweep", "rows", "mesh", "draw"])]
     output_dir: Option<PathBuf>,
     /// one JSON object on standard output
     #[arg(long)]

@@ -57,6 +57,10 @@ fn what_cannot_be_predicted_is_refused_with_the_way_out() {
             "does not fit",
         ),
         ("predict --machine a100-nvlink --mesh 1x1x1 --set widht=3", "width"),
+        // Of the record of a check, which there is none of.
+        ("predict --machine a100-nvlink --sweep --output-dir r", "--sweep"),
+        ("predict --machine a100-nvlink --mesh 1x1x1 --output-dir r", "--mesh"),
+        ("predict --machine a100-nvlink --check plan.yaml --plan p.yaml", "--check"),
         ("predict --profile damaged.json", "damaged.json"),
         ("predict --profile other.json", "schema 99"),
         ("predict --profile absent.json", "rankmark calibrate"),
