@@ -16,7 +16,9 @@ mod show;
 mod steady;
 mod view;
 
-use contract::{Benchmark, Measured, Prepared, RankContext, Relations, TrialCost};
+use std::sync::Arc;
+
+use contract::{Benchmark, Measured, ParsedCase, Prepared, RankContext, Relations, TrialCost};
 use measure::{Failure, Trial};
 use record::{About, Case, CaseLine, Plan};
 use serde_json::{Map, Value};
@@ -27,55 +29,33 @@ use fields::{Activity, Beside, InterferenceFields};
 /// The benchmark `interference`.
 pub(crate) struct InterferenceBenchmark;
 
+/// The values of a case, read once.
+struct InterferenceCase {
+    case: Case,
+    fields: InterferenceFields,
+    /// What is timed, as a case of its benchmark.
+    own: Box<dyn ParsedCase>,
+    /// What runs beside it, as one of its own, where anything does.
+    beside: Option<(Activity, Arc<dyn ParsedCase>)>,
+}
+
 impl Benchmark for InterferenceBenchmark {
     fn about(&self) -> &'static About {
         &about::ABOUT
     }
 
-    fn memory(&self, case: &Case) -> u64 {
-        let Ok(fields) = InterferenceFields::of(case) else { return 0 };
-        let own = Some(fields.activity);
-        [own, fields.beside.activity()]
-            .into_iter()
-            .flatten()
-            .map(|of| activity::memory(of, case))
-            .fold(0, u64::saturating_add)
+    fn parse(&self, case: &Case) -> Result<Box<dyn ParsedCase>, Failure> {
+        let fields = InterferenceFields::of(case)?;
+        let own = activity::parse(fields.activity, case, &fields)?;
+        let beside = match fields.beside.activity() {
+            Some(activity) => Some((activity, activity::parse(activity, case, &fields)?.into())),
+            None => None,
+        };
+        Ok(Box::new(InterferenceCase { case: case.clone(), fields, own, beside }))
     }
 
     fn complete(&self, plan: &mut Plan) {
         expand::complete(plan);
-    }
-
-    fn cores_wanted(&self, case: &Case) -> usize {
-        let alone = contract::cores_wanted(case.ranks(), &case.world);
-        let has_more = InterferenceFields::of(case).is_ok_and(|fields| fields.beside.activity().is_some());
-        alone + if has_more { case.ranks() as usize } else { 0 }
-    }
-
-    fn trial_cost(&self, case: &Case) -> TrialCost {
-        InterferenceFields::of(case)
-            .map_or_else(|_| TrialCost::default(), |fields| cost::here(&fields, self.cores_wanted(case)))
-    }
-
-    fn prepare(&self, case: &Case, context: &mut RankContext) -> Result<Box<dyn Prepared>, Failure> {
-        let fields = InterferenceFields::of(case)?;
-        pair::prepare(case, &fields, context)
-    }
-
-    fn metrics(&self, _case: &Case, measured: &Measured<'_>) -> Map<String, Value> {
-        let mut metrics = Map::new();
-        if let Some(time) = alongside::unit_s(measured.trials) {
-            BESIDE_S.put(&mut metrics, time);
-        }
-        metrics
-    }
-
-    /// A pair of which one did not run says nothing of the pair.
-    fn fault(&self, case: &Case, trials: &[Trial]) -> Option<String> {
-        let beside = InterferenceFields::of(case).ok()?.beside;
-        let name = beside.activity().map(|_| beside)?;
-        let idle = trials.iter().filter(|trial| !alongside::ran_everywhere(trial)).count();
-        (idle > 0).then(|| format!("in {idle} of {} trials a rank ran no `{name}` during the calls", trials.len()))
     }
 
     fn relations<'a>(&self, all: &[&'a CaseLine]) -> Relations<'a> {
@@ -85,6 +65,44 @@ impl Benchmark for InterferenceBenchmark {
 
     fn view(&self) -> Option<&'static dyn ::view::View> {
         Some(&view::InterferenceView)
+    }
+}
+
+impl ParsedCase for InterferenceCase {
+    fn case(&self) -> &Case {
+        &self.case
+    }
+
+    fn memory(&self) -> u64 {
+        self.own.memory().saturating_add(self.beside.as_ref().map_or(0, |(_, beside)| beside.memory()))
+    }
+
+    fn cores_wanted(&self) -> usize {
+        let alone = contract::cores_wanted(self.case.ranks(), &self.case.world);
+        alone + if self.beside.is_some() { self.case.ranks() as usize } else { 0 }
+    }
+
+    fn trial_cost(&self) -> TrialCost {
+        cost::here(&self.fields, self.cores_wanted())
+    }
+
+    fn prepare(&self, context: &mut RankContext) -> Result<Box<dyn Prepared>, Failure> {
+        pair::prepare(self, context)
+    }
+
+    fn metrics(&self, measured: &Measured<'_>) -> Map<String, Value> {
+        let mut metrics = Map::new();
+        if let Some(time) = alongside::unit_s(measured.trials) {
+            BESIDE_S.put(&mut metrics, time);
+        }
+        metrics
+    }
+
+    /// A pair of which one did not run says nothing of the pair.
+    fn fault(&self, trials: &[Trial]) -> Option<String> {
+        let (name, _) = self.beside.as_ref()?;
+        let idle = trials.iter().filter(|trial| !alongside::ran_everywhere(trial)).count();
+        (idle > 0).then(|| format!("in {idle} of {} trials a rank ran no `{name}` during the calls", trials.len()))
     }
 }
 

@@ -20,8 +20,8 @@ use primitive::PrimitiveBenchmark;
 use training::{MemoryBenchmark, TrainingBenchmark};
 
 pub use contract::{
-    Benchmark, Gate, Host, Joining, Launched, Measured, Prepared, RankContext, Relations, Spread, Study, TrialCost,
-    Work,
+    Benchmark, Gate, Host, Joining, Launched, Measured, ParsedCase, Prepared, RankContext, Relations, Spread, Study,
+    TrialCost, Work,
 };
 pub use contract::{Common, Execution, Sampling, World, fields};
 pub use contract::{backend_of, cores_wanted, is_in_process, is_on_gpus, is_pytorch, is_simulated, pace_of};
@@ -60,8 +60,23 @@ pub fn complete(plan: &mut record::Plan) {
 }
 
 /// Whether the figures of a case are computed on this host: nothing is measured.
-pub fn is_computed(case: &record::Case, host: &Host) -> bool {
-    is_simulated(case) || benchmark(&case.benchmark).is_some_and(|benchmark| benchmark.is_planned(case, host))
+pub fn is_computed(case: &dyn ParsedCase, host: &Host) -> bool {
+    is_simulated(case.case()) || case.is_planned(host)
+}
+
+/// Reads the values of a case, as its benchmark does.
+///
+/// # Errors
+/// Why it cannot be read; for a case that is skipped, why it is skipped.
+pub fn parse(case: &record::Case) -> Result<Box<dyn ParsedCase>, measure::Failure> {
+    let unknown = || measure::Failure::new(format!("there is no benchmark `{}`", case.benchmark));
+    let parsed = benchmark(&case.benchmark).ok_or_else(unknown).and_then(|benchmark| benchmark.parse(case));
+    parsed.map_err(|refused| case.skip.as_ref().map_or(refused, measure::Failure::new))
+}
+
+/// Time that trials of a case take beyond their sampling time: none if it cannot be read, because a run then skips it.
+pub fn trial_cost(case: &record::Case) -> TrialCost {
+    parse(case).map(|parsed| parsed.trial_cost()).unwrap_or_default()
 }
 
 /// The benchmark of this name.

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use comm::{Clocks, Model, Operation};
-use contract::{Modelled, Sampling, Work, backend_of, options_of};
+use contract::{Modelled, ParsedCase, Sampling, Work, backend_of, options_of};
 use measure::{
     Command, Failure, Observations, Probe, Ready, Reply, SampleRequest, Samples, Verdict, VerdictKind, World,
     WorldSpec, WrongReport,
@@ -13,12 +13,12 @@ use record::Case;
 use terms::{Collective, Direction, Dtype, Mode, Reduce};
 use trace::{Injection, InjectionKind};
 
-use crate::benchmark;
+use crate::parse;
 use crate::rank::{agreed_ahead, peak_bytes};
 
 /// Whether times of the case are computed without its ranks.
-pub fn is_modelled(case: &Case) -> bool {
-    benchmark(&case.benchmark).is_some_and(|benchmark| benchmark.is_modelled(case)) && contract::has_model(case)
+pub fn is_modelled(case: &dyn ParsedCase) -> bool {
+    case.is_modelled() && contract::has_model(case.case())
 }
 
 /// The ranks of a world, as a model has them.
@@ -71,9 +71,7 @@ impl ModelledWorld {
         self.current = None;
         let injections =
             Sampling::of(case)?.inject.iter().map(|text| text.parse::<Injection>()).collect::<Result<Vec<_>, String>>();
-        let benchmark = benchmark(&case.benchmark)
-            .ok_or_else(|| Failure::new(format!("there is no benchmark `{}`", case.benchmark)))?;
-        let modelled = benchmark.modelled(case)?;
+        let modelled = parse(case)?.modelled()?;
         let (work, injections) = (modelled.work(), injections.map_err(Failure::new)?);
         let is_delayed = injections.iter().any(|injection| matches!(injection.kind, InjectionKind::Delay(_)));
         let is_constant = self.model.is_constant() && !is_delayed;

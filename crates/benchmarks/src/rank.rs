@@ -19,8 +19,8 @@ use record::Case;
 use terms::{Collective, Direction, Dtype, Reduce, Space};
 use trace::{Hook, Injection, Ring};
 
-use crate::benchmark;
 use crate::midway::{Midway, add};
+use crate::parse;
 pub(crate) use active::agreed_ahead;
 use active::{ActiveCase, control, pause, quiet_barrier, tell, tells};
 
@@ -103,9 +103,7 @@ impl RankWork {
         self.current = None;
         let sampling = Sampling::of(case)?;
         let injections: Result<Vec<Injection>, String> = sampling.inject.iter().map(|text| text.parse()).collect();
-        let benchmark = benchmark(&case.benchmark)
-            .ok_or_else(|| Failure::new(format!("there is no benchmark `{}`", case.benchmark)))?;
-        let prepared = benchmark.prepare(case, &mut self.context)?;
+        let prepared = parse(case)?.prepare(&mut self.context)?;
         self.context.hook.begin_case(&injections.map_err(Failure::new)?);
         let work = prepared.work();
         let path = prepared.path(&*self.context.comm);

@@ -1,7 +1,7 @@
 //! What the benchmark declares: its entry, metrics, and which combinations of fields make sense.
 
 use comm::blocks;
-use contract::fields::{Execution, MOST_STARTED, Sampling, World, problem};
+use contract::fields::{Execution, MOST_STARTED, Sampling, Supports, World, problem};
 use contract::runtime::{self, Native, is_on_gpus, is_pytorch};
 use record::{About, Case, Caveat, Command, Sweep, WriteFields as _};
 use terms::{BufferKind, Cache, Collective, FieldError, Reduce};
@@ -10,7 +10,7 @@ use super::data::Data;
 use super::declared::METRICS;
 use super::fields::Fields;
 use super::pattern::Pattern;
-use super::{CollectiveBenchmark, copies, groups, launches, reproducible, torch, uneven};
+use super::{copies, groups, launches, reproducible, torch, uneven};
 
 /// The table entry.
 pub(super) static ABOUT: About = About {
@@ -76,14 +76,15 @@ fn check(case: &mut Case) -> Result<(), FieldError> {
     check_in_place(&fields)?;
     check_traced(&fields)?;
     reproducible::check(&fields)?;
-    contract::fields::check(case, &CollectiveBenchmark)?;
+    let models = fields.groups.is_none() && !fields.reproducible;
+    contract::fields::check(case, &ABOUT, Supports { models, ..Supports::default() })?;
     uneven::resolve(case, &fields)?;
     copies::resolve(&mut fields, case)?;
     if op != Collective::Barrier {
         round_size(&mut fields, case);
     }
     fields.write(&given, case);
-    copies::check(case)?;
+    copies::check(case, &fields)?;
     runtime::check(case, &torch::names(), Native::GpusThroughHost)?;
     torch::check(case, &fields)?;
     check_on_gpus(case, &fields)?;
@@ -191,7 +192,9 @@ fn round_size(fields: &mut Fields, case: &mut Case) {
     let blocks = blocks(op, direction, ranks);
     case.bytes_requested = Some(requested);
     fields.bytes = match op {
-        Collective::AllToAllV => uneven::of_case(case).ok().flatten().map_or(0, |counts| counts.widest() * element),
+        Collective::AllToAllV => {
+            uneven::of_case(case, fields).ok().flatten().map_or(0, |counts| counts.widest() * element)
+        }
         _ => requested / element / blocks * blocks * element,
     };
     if fields.bytes != requested {

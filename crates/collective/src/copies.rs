@@ -88,8 +88,8 @@ pub(super) fn resolve(fields: &mut Fields, case: &Case) -> Result<(), FieldError
 }
 
 /// Refuses more copies than can be filled and checked. After the size was rounded.
-pub(super) fn check(case: &Case) -> Result<(), FieldError> {
-    let Ok(parameters) = Parameters::from_case(case) else { return Ok(()) };
+pub(super) fn check(case: &Case, fields: &Fields) -> Result<(), FieldError> {
+    let Ok(parameters) = Parameters::new(case, fields) else { return Ok(()) };
     let copies = parameters.copies();
     if copies <= MOST || case.skip.is_some() {
         return Ok(());
@@ -101,14 +101,12 @@ pub(super) fn check(case: &Case) -> Result<(), FieldError> {
 }
 
 /// Skips what the size of the caches is not known for: it is that of this host, for all ranks together.
-pub(super) fn admit(case: &Case, host: &Host) -> Result<(), String> {
+pub(super) fn admit(parameters: &Parameters, host: &Host) -> Result<(), String> {
     match &host.spread {
-        Some(spread) if spread.hosts > 1 && Fields::of(case).is_ok_and(|fields| fields.cold_bytes.is_some()) => {
-            Err(format!(
-                "`cache: cold` is sized for the caches of one host, but ranks are on {} hosts: put all ranks on one",
-                spread.hosts
-            ))
-        }
+        Some(spread) if spread.hosts > 1 && parameters.cold_bytes.is_some() => Err(format!(
+            "`cache: cold` is sized for the caches of one host, but ranks are on {} hosts: put all ranks on one",
+            spread.hosts
+        )),
         _ => Ok(()),
     }
 }
@@ -162,11 +160,11 @@ mod tests {
             for (in_place, bytes) in [("true", "1000"), ("false", "1000"), ("false", "1MiB")] {
                 let cold = [("op", op), ("in-place", in_place), ("bytes", bytes), COLD, ("cold_bytes", "8MiB")];
                 let Ok(case) = cases(&cold) else { continue };
-                let parameters = Parameters::from_case(&case[0]).unwrap();
+                let parameters = Parameters::new(&case[0], &Fields::of(&case[0]).unwrap()).unwrap();
                 let held =
                     |rank| parameters.lengths(rank).0.max(parameters.lengths(rank).1).next_multiple_of(64) as u64;
                 let least = parameters.copies() * (0..2).map(held).sum::<u64>();
-                let memory = CollectiveBenchmark.memory(&case[0]);
+                let memory = CollectiveBenchmark.parse(&case[0]).unwrap().memory();
                 assert!(memory > 8 << 20 && memory >= least, "{op} {in_place} {bytes}: {memory}");
                 assert!(memory < 40 << 20, "{op} {in_place} {bytes}: {memory}");
             }
@@ -178,7 +176,8 @@ mod tests {
         let spread = Spread { hosts: 2, most: 1, of: vec![0, 1], link: None };
         let host =
             Host { spread: Some(spread), cores: 2, available_memory: || None, virtualised: false, launched: None };
-        let admitted = |fields: &[(&str, &str)]| CollectiveBenchmark.admit(&cases(fields).unwrap()[0], &host);
+        let admitted =
+            |fields: &[(&str, &str)]| CollectiveBenchmark.parse(&cases(fields).unwrap()[0]).unwrap().admit(&host);
         let reason = admitted(&[COLD, ("cold_bytes", "1MiB"), ("backend", "reference")]).unwrap_err();
         assert!(reason.contains("ranks are on 2 hosts"), "{reason}");
         assert_eq!(admitted(&[("backend", "reference")]), Ok(()));

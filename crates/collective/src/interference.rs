@@ -108,8 +108,9 @@ mod tests {
             "bytes_requested": null, "skip": null,
         }))
         .unwrap();
-        let parameters = Parameters::from_case(&case).unwrap();
-        let groups = RankGroups::of_fields(&super::super::fields::Fields::of(&case).unwrap()).unwrap().unwrap();
+        let fields = super::super::fields::Fields::of(&case).unwrap();
+        let parameters = Parameters::new(&case, &fields).unwrap();
+        let groups = RankGroups::of_fields(&fields).unwrap().unwrap();
         let trials = [trial(0, [2000, 400, 1000, 600]), trial(1, [2000, 400, 1000, 800])];
         let metrics = times(&parameters, &groups, &trials);
         let found: Vec<GroupTimes> = serde_json::from_value(metrics["by_group"].clone()).unwrap();

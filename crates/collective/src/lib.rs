@@ -42,11 +42,11 @@ mod facts;
 #[path = "../../../tests/skip.rs"]
 mod skip;
 
-use contract::{Benchmark, Host, Measured, Modelled, Prepared, RankContext, Relations, Study};
+use contract::{Benchmark, Host, Measured, Modelled, ParsedCase, Prepared, RankContext, Relations, Study};
 use measure::Failure;
 use record::{About, Case, CaseLine, Plan};
 use serde_json::{Map, Value};
-use terms::{BufferKind, Bytes, Collective, Seconds};
+use terms::{BufferKind, Bytes, Collective, Seconds, Space};
 
 pub use startup::StartupBenchmark;
 pub use word::Word;
@@ -55,17 +55,6 @@ use declared::{ALGBW_GBS, BUSBW_GBS, COUNT, LIMIT_BUSBW_GBS, LIMIT_SHARE};
 use fields::Fields;
 use groups::RankGroups;
 use parameters::Parameters;
-
-/// Bytes of the host that calls on memory of GPUs go through, on all ranks.
-fn staged_bytes(case: &Case, parameters: &Parameters) -> u64 {
-    let goes_through = |backend: &dyn comm::Backend| backend.gpu_memory() == comm::GpuMemory::ThroughHost;
-    if !contract::backend_of(case).is_some_and(goes_through) {
-        return 0;
-    }
-    let Parameters { op, direction, dtype, ranks, peer, groups, ref counts, .. } = *parameters;
-    let of_one = comm::host_bytes((op, direction), (parameters.count(), dtype.bytes()), (ranks, peer), counts.as_ref());
-    of_one.saturating_mul(u64::from(ranks)).saturating_mul(u64::from(groups))
-}
 
 /// Bytes of the results that all ranks keep to compare later ones with.
 fn watched_bytes(parameters: &Parameters) -> u64 {
@@ -77,74 +66,23 @@ fn watched_bytes(parameters: &Parameters) -> u64 {
 /// The benchmark `collective`.
 pub struct CollectiveBenchmark;
 
+/// The values of a case, read once.
+struct CollectiveCase {
+    case: Case,
+    parameters: Parameters,
+    /// None where all ranks make one operation.
+    groups: Option<RankGroups>,
+}
+
 impl Benchmark for CollectiveBenchmark {
     fn about(&self) -> &'static About {
         &about::ABOUT
     }
 
-    fn memory(&self, case: &Case) -> u64 {
-        let Ok(parameters) = Parameters::from_case(case) else { return 0 };
-        let watched = watched_bytes(&parameters);
-        if self.is_modelled(case) && contract::has_model(case) {
-            return modelled::memory(&parameters);
-        }
-        if contract::is_on_gpus(case) {
-            return staged_bytes(case, &parameters).saturating_add(watched);
-        }
-        let held = |rank: u32| {
-            let (input, output) = parameters.region_lengths(rank);
-            let bytes = |len: usize| parameters.region(len).map_or(u64::MAX, |bytes| bytes as u64);
-            bytes(input).saturating_add(bytes(output))
-        };
-        let of_one = match parameters.buffers {
-            BufferKind::Private => (0..parameters.ranks).map(held).fold(0, u64::saturating_add),
-            BufferKind::Registered => held(0).saturating_mul(u64::from(parameters.ranks)),
-        };
-        let buffers = of_one.saturating_mul(parameters.in_flight).saturating_mul(u64::from(parameters.groups));
-        buffers.saturating_add(watched)
-    }
-
-    fn admit(&self, case: &Case, host: &Host) -> Result<(), String> {
-        copies::admit(case, host)
-    }
-
-    fn peer(&self, case: &Case) -> Option<u32> {
-        Fields::of(case).ok().filter(|fields| fields.op == Collective::PingPong).map(|fields| fields.peer)
-    }
-
-    fn operation(&self, case: &Case) -> (Collective, u64) {
-        let moved = |fields: Fields| (fields.op, if fields.op == Collective::Barrier { 0 } else { fields.bytes });
-        Fields::of(case).map_or((Collective::Barrier, 0), moved)
-    }
-
-    fn sent(&self, case: &Case) -> f64 {
-        let (op, bytes) = self.operation(case);
-        op.bus_factor(Fields::of(case).map_or(1, |fields| fields.ranks_of_a_call())) * bytes as f64
-    }
-
-    fn between_hosts(&self, case: &Case, hosts: &[u32]) -> Option<f64> {
-        let fields = Fields::of(case).ok()?;
-        let (op, bytes) = self.operation(case);
-        // Groups may lie within hosts, and disturb each other where they do not.
-        let is_whole = RankGroups::of_fields(&fields).ok()?.is_none();
-        is_whole.then(|| between_hosts::bytes(op, bytes, hosts)).flatten()
-    }
-
-    fn prepare(&self, case: &Case, rank: &mut RankContext) -> Result<Box<dyn Prepared>, Failure> {
-        let parameters = Parameters::from_case(case)?;
-        match RankGroups::of_fields(&Fields::of(case)?)? {
-            Some(groups) => in_group::prepare(parameters, &groups, rank),
-            None => prepared::prepare(parameters, rank),
-        }
-    }
-
-    fn is_modelled(&self, case: &Case) -> bool {
-        // Bits of results are compared by ranks, and groups disturb each other.
-        Fields::of(case).is_ok_and(|fields| fields.groups.is_none() && !fields.reproducible)
-    }
-
-    fn modelled(&self, case: &Case) -> Result<Box<dyn Modelled>, Failure> {
-        Ok(Box::new(modelled::prepare(&Parameters::from_case(case)?)?))
+    fn parse(&self, case: &Case) -> Result<Box<dyn ParsedCase>, Failure> {
+        let fields = Fields::of(case)?;
+        let (parameters, groups) = (Parameters::new(case, &fields)?, RankGroups::of_fields(&fields)?);
+        Ok(Box::new(CollectiveCase { case: case.clone(), parameters, groups }))
     }
 
     fn study(&self, cases: &[&Case], _host: &Host) -> Option<Box<dyn Study>> {
@@ -167,12 +105,91 @@ impl Benchmark for CollectiveBenchmark {
     fn view(&self) -> Option<&'static dyn ::view::View> {
         Some(&view::CollectiveView)
     }
+}
 
-    fn metrics(&self, case: &Case, measured: &Measured<'_>) -> Map<String, Value> {
-        let median_s = measured.times.median;
-        let mut metrics = Map::new();
-        let Ok(parameters) = Parameters::from_case(case) else { return metrics };
-        let (bytes, time) = (Bytes(parameters.bytes), Seconds(median_s));
+impl CollectiveCase {
+    /// Bytes of the host that calls on memory of GPUs go through, on all ranks.
+    fn staged_bytes(&self) -> u64 {
+        let goes_through = |backend: &dyn comm::Backend| backend.gpu_memory() == comm::GpuMemory::ThroughHost;
+        if !contract::backend_of(&self.case).is_some_and(goes_through) {
+            return 0;
+        }
+        let Parameters { op, direction, dtype, ranks, peer, groups, ref counts, .. } = self.parameters;
+        let size = (self.parameters.count(), dtype.bytes());
+        let of_one = comm::host_bytes((op, direction), size, (ranks, peer), counts.as_ref());
+        of_one.saturating_mul(u64::from(ranks)).saturating_mul(u64::from(groups))
+    }
+}
+
+impl ParsedCase for CollectiveCase {
+    fn case(&self) -> &Case {
+        &self.case
+    }
+
+    fn memory(&self) -> u64 {
+        let parameters = &self.parameters;
+        let watched = watched_bytes(parameters);
+        if self.is_modelled() && contract::has_model(&self.case) {
+            return modelled::memory(parameters);
+        }
+        if parameters.space == Space::Cuda {
+            return self.staged_bytes().saturating_add(watched);
+        }
+        let held = |rank: u32| {
+            let (input, output) = parameters.region_lengths(rank);
+            let bytes = |len: usize| parameters.region(len).map_or(u64::MAX, |bytes| bytes as u64);
+            bytes(input).saturating_add(bytes(output))
+        };
+        let of_one = match parameters.buffers {
+            BufferKind::Private => (0..parameters.ranks).map(held).fold(0, u64::saturating_add),
+            BufferKind::Registered => held(0).saturating_mul(u64::from(parameters.ranks)),
+        };
+        let buffers = of_one.saturating_mul(parameters.in_flight).saturating_mul(u64::from(parameters.groups));
+        buffers.saturating_add(watched)
+    }
+
+    fn admit(&self, host: &Host) -> Result<(), String> {
+        copies::admit(&self.parameters, host)
+    }
+
+    fn peer(&self) -> Option<u32> {
+        (self.parameters.op == Collective::PingPong).then_some(self.parameters.peer)
+    }
+
+    fn operation(&self) -> (Collective, u64) {
+        (self.parameters.op, self.parameters.bytes)
+    }
+
+    fn sent(&self) -> f64 {
+        let Parameters { op, bytes, ranks, .. } = self.parameters;
+        op.bus_factor(ranks) * bytes as f64
+    }
+
+    fn between_hosts(&self, hosts: &[u32]) -> Option<f64> {
+        // Groups may lie within hosts, and disturb each other where they do not.
+        let is_whole = self.groups.is_none();
+        is_whole.then(|| between_hosts::bytes(self.parameters.op, self.parameters.bytes, hosts)).flatten()
+    }
+
+    fn prepare(&self, rank: &mut RankContext) -> Result<Box<dyn Prepared>, Failure> {
+        match &self.groups {
+            Some(groups) => in_group::prepare(self.parameters.clone(), groups, rank),
+            None => prepared::prepare(self.parameters.clone(), rank),
+        }
+    }
+
+    fn is_modelled(&self) -> bool {
+        // Bits of results are compared by ranks, and groups disturb each other.
+        self.groups.is_none() && !self.parameters.reproducible
+    }
+
+    fn modelled(&self) -> Result<Box<dyn Modelled>, Failure> {
+        Ok(Box::new(modelled::prepare(&self.parameters)?))
+    }
+
+    fn metrics(&self, measured: &Measured<'_>) -> Map<String, Value> {
+        let (parameters, mut metrics) = (&self.parameters, Map::new());
+        let (bytes, time) = (Bytes(parameters.bytes), Seconds(measured.times.median));
         if parameters.bytes > 0 {
             COUNT.put(&mut metrics, parameters.count());
         }
@@ -183,11 +200,10 @@ impl Benchmark for CollectiveBenchmark {
             LIMIT_SHARE.put(&mut metrics, share);
             LIMIT_BUSBW_GBS.put(&mut metrics, busbw.filter(|_| share > 0.0).map(|busbw| busbw / share));
         }
-        let groups = Fields::of(case).ok().and_then(|fields| RankGroups::of_fields(&fields).ok().flatten());
-        if let Some(groups) = groups.filter(|_| parameters.alone.is_none()) {
-            metrics.extend(interference::times(&parameters, &groups, measured.trials));
+        if let Some(groups) = self.groups.as_ref().filter(|_| parameters.alone.is_none()) {
+            metrics.extend(interference::times(parameters, groups, measured.trials));
         }
-        metrics.extend(reproducible::metrics(case, measured));
+        metrics.extend(reproducible::metrics(parameters, measured));
         metrics
     }
 }

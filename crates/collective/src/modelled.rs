@@ -220,6 +220,7 @@ fn fill(dtype: Dtype, begin: u64, value: impl Fn(u64) -> Number, to: &mut [u8], 
 mod tests {
     use super::*;
     use crate::CollectiveBenchmark;
+    use crate::fields::Fields;
     use contract::Benchmark;
 
     const MOST: u64 = 1 << 16;
@@ -227,7 +228,8 @@ mod tests {
     fn modelled(fields: &[(&str, &str)]) -> ModelledCollective {
         let fields: Vec<_> = [("backend", "sim")].iter().chain(fields).copied().collect();
         let plan = record::plan::from_flags(CollectiveBenchmark.about(), &fields, &[]).unwrap();
-        within(&Parameters::from_case(&plan.cases[0]).unwrap(), MOST).unwrap()
+        let case = &plan.cases[0];
+        within(&Parameters::new(case, &Fields::of(case).unwrap()).unwrap(), MOST).unwrap()
     }
 
     #[test]

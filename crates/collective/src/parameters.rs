@@ -78,10 +78,10 @@ pub(super) struct Spot {
 }
 
 impl Parameters {
-    pub(super) fn from_case(case: &Case) -> Result<Self, Failure> {
-        let fields = Fields::of(case)?;
+    /// `fields` are those of the case.
+    pub(super) fn new(case: &Case, fields: &Fields) -> Result<Self, Failure> {
         let torch = torch::Fields::of(case)?;
-        let op = fields.op;
+        let (op, ranks) = (fields.op, fields.ranks_of_a_call());
         let peer = if op == Collective::PingPong { fields.peer } else { fields.root };
         // A barrier moves nothing, of no type.
         let (dtype, bytes) = if op == Collective::Barrier { (Dtype::U8, 0) } else { (fields.dtype, fields.bytes) };
@@ -104,14 +104,14 @@ impl Parameters {
             compute_ns: contract::fields::chain_compute_ns(fields.compute_s),
             peer,
             direction: fields.direction,
-            ranks: fields.ranks_of_a_call(),
-            groups: fields.ranks / fields.ranks_of_a_call().max(1),
+            ranks,
+            groups: fields.ranks / ranks.max(1),
             alone: fields.alone,
             seed: fields.seed,
             data: fields.data,
             reproducible: fields.reproducible && op != Collective::Barrier,
             in_flight: torch.in_flight.unwrap_or(1),
-            counts: uneven::of_case(case).map_err(Failure::new)?,
+            counts: uneven::of_case(case, fields).map_err(Failure::new)?,
             cold_bytes: fields.cold_bytes,
         })
     }

@@ -3,12 +3,13 @@
 use contract::fields::problem;
 use contract::reproducible::{self, Noted};
 use contract::{Measured, Relations};
-use record::{Case, CaseLine};
+use record::CaseLine;
 use serde_json::{Map, Value};
 use terms::{Cache, Collective, FieldError, Reduce};
 
 use super::data::{Data, InputSource};
 use super::fields::Fields;
+use super::parameters::Parameters;
 
 /// Parameters that say what is computed. Cases that differ in them have different results.
 const FIXED: &[&str] =
@@ -59,11 +60,13 @@ fn check_bound(fields: &Fields) -> Result<(), FieldError> {
 }
 
 /// The metrics of a case whose results were compared.
-pub(super) fn metrics(case: &Case, measured: &Measured<'_>) -> Map<String, Value> {
+pub(super) fn metrics(parameters: &Parameters, measured: &Measured<'_>) -> Map<String, Value> {
     let mut metrics = Map::new();
-    let Some(fields) = Fields::of(case).ok().filter(|fields| fields.reproducible) else { return metrics };
-    let reduce = fields.reduce.unwrap_or(Reduce::Sum);
-    let computed = fields.op.reduces() && matches!(reduce, Reduce::Sum | Reduce::Avg | Reduce::Prod);
+    if !parameters.reproducible {
+        return metrics;
+    }
+    let Parameters { op, reduce, .. } = *parameters;
+    let computed = op.reduces() && matches!(reduce, Reduce::Sum | Reduce::Avg | Reduce::Prod);
     let noted = measured.trials.iter().map(|trial| trial.details.iter().map(Noted::read).collect::<Vec<_>>());
     if let Some(found) = reproducible::within("element", computed, &noted.collect::<Vec<_>>()) {
         reproducible::put(&mut metrics, found);
@@ -126,7 +129,8 @@ mod tests {
 
     #[test]
     fn copies_of_results_count_as_memory() {
-        let memory = |fields: &[(&str, &str)]| CollectiveBenchmark.memory(&plan(fields).unwrap().cases[0]);
+        let memory =
+            |fields: &[(&str, &str)]| CollectiveBenchmark.parse(&plan(fields).unwrap().cases[0]).unwrap().memory();
         assert_eq!(memory(&[RANDOM, REPRODUCIBLE]) - memory(&[RANDOM]), (2 * super::super::watch::COPIES) << 20);
     }
 }

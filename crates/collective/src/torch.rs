@@ -151,7 +151,8 @@ mod tests {
         let resolved = |fields: &[(&str, &str)]| {
             let case = plan(fields).unwrap().cases.remove(0);
             let text = |name: &str| case.text(name).unwrap_or("-").to_owned();
-            (text("runtime"), text("backend"), CollectiveBenchmark.memory(&case), case.world.get("device").cloned())
+            let memory = CollectiveBenchmark.parse(&case).unwrap().memory();
+            (text("runtime"), text("backend"), memory, case.world.get("device").cloned())
         };
         let on_cuda =
             |runtime: &str, backend: &str| (runtime.to_owned(), backend.to_owned(), 0, Some(Value::from("cuda")));
@@ -272,7 +273,8 @@ mod tests {
 
     #[test]
     fn every_operation_in_flight_has_its_own_memory() {
-        let memory = |fields: &[(&str, &str)]| CollectiveBenchmark.memory(&plan(fields).unwrap().cases[0]);
+        let memory =
+            |fields: &[(&str, &str)]| CollectiveBenchmark.parse(&plan(fields).unwrap().cases[0]).unwrap().memory();
         let common = [("runtime", "pytorch"), ("op", "all_gather"), ("bytes", "1MiB")];
         let several = [&common[..], &[("call", "async"), ("in_flight", "8")]].concat();
         assert_eq!(memory(&several), 8 * memory(&common));

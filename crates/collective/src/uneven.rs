@@ -75,8 +75,7 @@ fn parse(text: &str, ranks: u32) -> Result<Vec<u64>, String> {
 ///
 /// # Errors
 /// When the case's settings do not hold the weights that its parameters promise.
-pub(super) fn of_case(case: &Case) -> Result<Option<Counts>, String> {
-    let fields = Fields::of(case).map_err(|problem| problem.error.what)?;
+pub(super) fn of_case(case: &Case, fields: &Fields) -> Result<Option<Counts>, String> {
     if fields.op != Collective::AllToAllV {
         return Ok(None);
     }

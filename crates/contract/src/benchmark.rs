@@ -1,127 +1,34 @@
-//! What a benchmark is: a name, what it declares, and a few functions. Only [`Prepared::run`] is ever timed.
+//! What a benchmark is: a name, what it declares, and how it reads a case. Only [`Prepared::run`] is ever timed.
 
 use std::sync::Arc;
 
 use comm::{Abort, Communicator, Options};
-use measure::{Failure, StepTimes, Trial, WrongReport};
-use record::{About, Case, CaseLine, Limit, Plan, TimeSummary};
+use measure::{Failure, StepTimes, WrongReport};
+use record::{About, Case, CaseLine, Plan};
 use serde_json::{Map, Value};
-use terms::Collective;
 use trace::{Clock, Hook};
 use view::View;
 
-use crate::{Host, Modelled};
+use crate::{Host, ParsedCase};
 
 /// A kind of measurement.
 pub trait Benchmark: Sync {
     /// What it says of itself.
     fn about(&self) -> &'static About;
 
-    /// Bytes that the buffers of a case hold on this host, over all ranks. Checked against the machine before any rank
-    /// allocates.
-    fn memory(&self, case: &Case) -> u64;
-
-    /// Bytes that a call goes through, over all ranks, wherever they lie.
-    fn working_set(&self, case: &Case) -> u64 {
-        self.memory(case)
-    }
-
-    /// Allocates and fills what a case needs. Runs on every rank; collective.
+    /// Reads the values of a case of this benchmark. Questions about this one case are methods of the result.
     ///
     /// # Errors
-    /// What could not be had.
-    fn prepare(&self, case: &Case, rank: &mut RankContext) -> Result<Box<dyn Prepared>, Failure>;
-
-    /// Whether times of the case follow from its operation alone, where its backend has a model ([`crate::has_model`]). Ranks are
-    /// then not started.
-    fn is_modelled(&self, _case: &Case) -> bool {
-        false
-    }
-
-    /// A case whose times a model computes, for all of its ranks.
-    ///
-    /// # Errors
-    /// What could not be had; always where it is not one of these.
-    fn modelled(&self, _case: &Case) -> Result<Box<dyn Modelled>, Failure> {
-        Err(Failure::new("times of this benchmark are those of ranks"))
-    }
-
-    /// Whether the case is answered by [`Benchmark::predicted`] alone: it has more ranks than this host can usefully start,
-    /// and what it asks for is known without them.
-    fn is_planned(&self, _case: &Case, _host: &Host) -> bool {
-        false
-    }
+    /// A value that cannot be read: a case that was checked has none.
+    fn parse(&self, case: &Case) -> Result<Box<dyn ParsedCase>, Failure>;
 
     /// Completes a plan by what follows from its cases of this benchmark: may drop cases that are the same computation, add
     /// cases that others are compared with, and bring those before them. The same plan gives the same cases.
     fn complete(&self, _plan: &mut Plan) {}
 
-    /// Whether the case can run on this host, beyond what holds for every benchmark.
-    ///
-    /// # Errors
-    /// The reason to skip it.
-    fn admit(&self, _case: &Case, _host: &Host) -> Result<(), String> {
-        Ok(())
-    }
-
     /// Whether calls are steps of one series, which the ranks keep prepared from one trial to the next.
     fn keeps_prepared(&self) -> bool {
         false
-    }
-
-    /// Whether each trial needs rank processes that were started for it, and that run nothing else.
-    fn needs_new_ranks(&self, _case: &Case) -> bool {
-        false
-    }
-
-    /// Time that trials of the case take beyond their sampling time. The estimate of a run counts it.
-    fn trial_cost(&self, _case: &Case) -> TrialCost {
-        TrialCost::default()
-    }
-
-    /// Cores that the case's ranks keep busy.
-    fn cores_wanted(&self, case: &Case) -> usize {
-        crate::cores_wanted(case.ranks(), &case.world)
-    }
-
-    /// Whether the case's ranks run phases of steps that an injected fault can delay.
-    fn has_phases(&self, _case: &Case) -> bool {
-        false
-    }
-
-    /// The rank that rank 0 exchanges messages with, where a case's calls go between these two alone.
-    fn peer(&self, _case: &Case) -> Option<u32> {
-        None
-    }
-
-    /// The operation of a call and its bytes, as traces show them.
-    fn operation(&self, _case: &Case) -> (Collective, u64) {
-        (Collective::Barrier, 0)
-    }
-
-    /// Bytes that each rank must send to others in a call, by any algorithm: what a link bounds. 0: none, or not known.
-    fn sent(&self, _case: &Case) -> f64 {
-        0.0
-    }
-
-    /// Bytes that the link of one host must carry in one direction in a call, by any algorithm, where ranks are on these hosts: what
-    /// bounds calls across hosts. None where the benchmark does not know. `hosts`: the host of each rank.
-    fn between_hosts(&self, _case: &Case, _hosts: &[u32]) -> Option<f64> {
-        None
-    }
-
-    /// The declared metrics of a measured case.
-    fn metrics(&self, case: &Case, measured: &Measured<'_>) -> Map<String, Value>;
-
-    /// The declared metrics of a case that this machine cannot run: those that follow from its fields alone.
-    fn predicted(&self, _case: &Case) -> Map<String, Value> {
-        Map::new()
-    }
-
-    /// Why a measured case has failed for another reason than wrong elements: what only all ranks together show. Without trials:
-    /// why a planned one has.
-    fn fault(&self, _case: &Case, _trials: &[Trial]) -> Option<String> {
-        None
     }
 
     /// Metrics of cases that need other cases of the run: the efficiency against fewer ranks, say. `all` are the run's lines
@@ -147,19 +54,6 @@ pub trait Benchmark: Sync {
     }
 }
 
-/// Time of a case's trials that is known before the run.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct TrialCost {
-    /// Least seconds of a sample.
-    pub sample_s: f64,
-    /// Seconds around each sample that are not timed.
-    pub around_s: f64,
-    /// Seconds of each trial apart from its samples.
-    pub trial_s: f64,
-    /// Seconds that a trial may take in addition: the upper end of the estimate counts them.
-    pub more_s: f64,
-}
-
 /// What a line says in relation to the others of its run.
 pub type Relations<'a> = Box<dyn Fn(&CaseLine) -> Map<String, Value> + 'a>;
 
@@ -167,18 +61,6 @@ pub type Relations<'a> = Box<dyn Fn(&CaseLine) -> Map<String, Value> + 'a>;
 pub trait Study {
     /// The next cases; none when the study is over.
     fn next(&mut self, done: &[CaseLine]) -> Vec<Case>;
-}
-
-/// What a case's trials gave.
-pub struct Measured<'a> {
-    /// Seconds of one call.
-    pub times: &'a TimeSummary,
-    /// The machine's limit, where it was measured.
-    pub limit: Option<&'a Limit>,
-    /// Operations a second of the case's type on its devices together, by the profile of the machine that the case names.
-    pub peak: Option<(f64, &'a str)>,
-    /// All trials.
-    pub trials: &'a [Trial],
 }
 
 /// Bytes and arithmetic of one call.

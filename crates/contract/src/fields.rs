@@ -3,7 +3,6 @@
 use record::{About, Case, Caveat};
 use terms::{Bind, Field, FieldError, Kind, Label, Mode, Named, Role, Runtime};
 
-use crate::benchmark::Benchmark;
 use crate::gate::Gate;
 use crate::runtime::{has_model, is_in_process};
 
@@ -275,25 +274,34 @@ pub fn problem(field: &'static str, what: impl std::fmt::Display, hint: impl std
     FieldError::new(field, what).hint(hint)
 }
 
+/// What a case supports that most do not, as its benchmark says before the case can be read as a whole.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Supports {
+    /// Ranks of the case run phases of steps, which an injected fault can delay.
+    pub phases: bool,
+    /// Times of the case follow from its operation alone, where its backend has a model.
+    pub models: bool,
+}
+
 /// Checks what every benchmark takes.
 ///
 /// # Errors
 /// The first field that is wrong, and why.
-pub fn check(case: &mut Case, benchmark: &dyn Benchmark) -> Result<(), FieldError> {
+pub fn check(case: &mut Case, about: &About, supports: Supports) -> Result<(), FieldError> {
     let (world, sampling) = (World::of(case)?, Sampling::of(case)?);
     let backend = Common::of(case)?.backend.unwrap_or_default();
-    check_ranks(case, benchmark)?;
+    check_ranks(case, supports.models)?;
     check_environment(&world)?;
-    check_injections(case, &sampling, benchmark.has_phases(case))?;
+    check_injections(case, &sampling, supports.phases)?;
     check_pace(&world)?;
     check_own(case, &world, &backend)?;
-    sampling.expect.iter().try_for_each(|text| Gate::parse(text, benchmark.about()).map(drop))
+    sampling.expect.iter().try_for_each(|text| Gate::parse(text, about).map(drop))
 }
 
 /// No more ranks than can be started, unless none is.
-fn check_ranks(case: &Case, benchmark: &dyn Benchmark) -> Result<(), FieldError> {
+fn check_ranks(case: &Case, is_modelled: bool) -> Result<(), FieldError> {
     let ranks = case.ranks();
-    if ranks <= MOST_STARTED || (has_model(case) && benchmark.is_modelled(case)) {
+    if ranks <= MOST_STARTED || (is_modelled && has_model(case)) {
         return Ok(());
     }
     let message = format!("{ranks} ranks: at most {MOST_STARTED} can be started");

@@ -1,13 +1,13 @@
 //! What the benchmark declares: its entry, metrics, and which combinations of fields make sense.
 
-use contract::fields::{Execution, Sampling, World, problem};
+use contract::fields::{Execution, Sampling, Supports, World, problem};
 use record::{About, Case, Caveat, Command};
 use serde_json::Value;
 use terms::{FieldError, Named};
 
 use super::fields::{Area, HardwareFields, Test};
 use super::resolve::{self, Task};
-use super::{HardwareBenchmark, declared, memory, storage, torch};
+use super::{declared, memory, storage, torch};
 
 /// The table entry.
 pub(super) static ABOUT: About = About {
@@ -47,13 +47,13 @@ pub(super) fn check(case: &mut Case) -> Result<(), FieldError> {
         let mut pairs = case.clone();
         pairs.parameters.insert("test", Test::Latency.name().into());
         resolve::settle_world(&mut pairs)?;
-        contract::fields::check(&mut pairs, &HardwareBenchmark)?;
+        contract::fields::check(&mut pairs, &ABOUT, Supports::default())?;
         case.parameters.insert("ranks", pairs.ranks().into());
         return Ok(());
     }
     resolve::settle_world(case)?;
-    contract::fields::check(case, &HardwareBenchmark)?;
-    let task = resolve::task(case)?;
+    contract::fields::check(case, &ABOUT, Supports::default())?;
+    let task = resolve::task(&HardwareFields::of(case)?);
     match task.test.area() {
         Area::Memory => round_size(case, &task),
         Area::Pairs => {

@@ -91,7 +91,7 @@ pub(super) fn operations(task: &Task, said: Option<f64>) -> f64 {
 
 /// Prepares a product of square matrices: what the benchmark `primitive` computes without communication.
 pub(super) fn product(task: &Task, case: &Case, context: &mut RankContext) -> Result<Box<dyn Prepared>, Failure> {
-    PRODUCT.prepare(&product_case(task, case), context)
+    PRODUCT.parse(&product_case(task, case))?.prepare(context)
 }
 
 /// Fields of a case that its product has, too.

@@ -137,7 +137,7 @@ pub(super) fn complete(plan: &mut Plan) {
 fn each(case: &Case) -> Vec<Case> {
     let Ok(fields) = HardwareFields::of(case) else { return vec![case.clone()] };
     if fields.test != Test::All {
-        return of_test(case, fields.test, false, &open(fields.test, fields::is_on_gpus(case)));
+        return of_test(case, fields.test, false, &open(fields.test, fields.is_on_gpus()));
     }
     let device = fields.device.as_deref();
     let tests = match device {

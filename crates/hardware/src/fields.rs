@@ -139,18 +139,24 @@ pub(super) fn gpus() -> u32 {
 
 /// Whether the case measures GPUs.
 pub(super) fn is_on_gpus(case: &Case) -> bool {
-    HardwareFields::of(case).is_ok_and(|fields| fields.device.as_deref() == Some(CUDA))
+    HardwareFields::of(case).is_ok_and(|fields| fields.is_on_gpus())
 }
 
-/// Where the case's buffers lie.
-pub(super) fn space(case: &Case) -> Space {
-    if is_on_gpus(case) { Space::Cuda } else { Space::Host }
-}
+impl HardwareFields {
+    /// Whether the case measures GPUs.
+    pub(super) fn is_on_gpus(&self) -> bool {
+        self.device.as_deref() == Some(CUDA)
+    }
 
-/// What a peak of computation is of: a type, or a way to multiply it that is not the type's own.
-pub(super) fn arithmetic(case: &Case, dtype: Dtype) -> String {
-    let way = HardwareFields::of(case).map_or(Products::Auto, |fields| fields.matmul);
-    if way == Products::Auto { dtype.name().to_owned() } else { way.name().to_owned() }
+    /// Where the case's buffers lie.
+    pub(super) fn space(&self) -> Space {
+        if self.is_on_gpus() { Space::Cuda } else { Space::Host }
+    }
+
+    /// What a peak of computation is of: a type, or a way to multiply it that is not the type's own.
+    pub(super) fn arithmetic(&self, dtype: Dtype) -> String {
+        if self.matmul == Products::Auto { dtype.name().to_owned() } else { self.matmul.name().to_owned() }
+    }
 }
 
 /// What only some tests take.

@@ -6,7 +6,7 @@ mod fields;
 mod plain;
 mod prepared;
 
-use contract::{Benchmark, Measured, Prepared, RankContext};
+use contract::{Benchmark, Measured, ParsedCase, Prepared, RankContext};
 use engine::{Host, OperationShape, Sample};
 use measure::Failure;
 use record::{About, Case};
@@ -18,40 +18,50 @@ use fields::KernelFields;
 /// The benchmark `kernel`.
 pub struct KernelBenchmark;
 
+/// The values of a case, read once.
+struct KernelCase {
+    case: Case,
+    fields: KernelFields,
+    sample: Sample,
+}
+
 impl Benchmark for KernelBenchmark {
     fn about(&self) -> &'static About {
         &about::ABOUT
     }
 
-    fn memory(&self, case: &Case) -> u64 {
-        let Ok((fields, sample)) = sample(case) else { return 0 };
+    fn parse(&self, case: &Case) -> Result<Box<dyn ParsedCase>, Failure> {
+        let fields = KernelFields::of(case)?;
+        let sample = fields.sample()?;
+        Ok(Box::new(KernelCase { case: case.clone(), fields, sample }))
+    }
+}
+
+impl ParsedCase for KernelCase {
+    fn case(&self) -> &Case {
+        &self.case
+    }
+
+    fn memory(&self) -> u64 {
+        let Self { fields, sample, .. } = self;
         let scratch = Host::scratch_of(&sample.program, fields.threads.unwrap_or(1) as usize) as u64;
-        let copies = prepared::copies(&fields, &sample);
-        let of_rank = (prepared::bytes(&sample) as u64).saturating_mul(copies as u64).saturating_add(scratch);
+        let copies = prepared::copies(fields, sample);
+        let of_rank = (prepared::bytes(sample) as u64).saturating_mul(copies as u64).saturating_add(scratch);
         of_rank.saturating_mul(u64::from(fields.ranks))
     }
 
-    fn prepare(&self, case: &Case, rank: &mut RankContext) -> Result<Box<dyn Prepared>, Failure> {
-        let (fields, sample) = sample(case)?;
-        prepared::prepare(&fields, sample, rank)
+    fn prepare(&self, rank: &mut RankContext) -> Result<Box<dyn Prepared>, Failure> {
+        prepared::prepare(&self.fields, self.sample.clone(), rank)
     }
 
-    fn metrics(&self, case: &Case, measured: &Measured<'_>) -> Map<String, Value> {
+    fn metrics(&self, measured: &Measured<'_>) -> Map<String, Value> {
         let mut metrics = Map::new();
-        let Ok((fields, sample)) = sample(case) else { return metrics };
-        let shape = OperationShape::of(&sample.program, sample.op());
-        let rate = |work: f64| work * f64::from(fields.ranks) / measured.times.median / 1e9;
+        let shape = OperationShape::of(&self.sample.program, self.sample.op());
+        let rate = |work: f64| work * f64::from(self.fields.ranks) / measured.times.median / 1e9;
         if shape.flops > 0.0 {
             GFLOPS.put(&mut metrics, rate(shape.flops));
         }
         GBS.put(&mut metrics, rate(shape.bytes as f64));
         metrics
     }
-}
-
-/// The fields of a case, and its operation.
-fn sample(case: &Case) -> Result<(KernelFields, Sample), terms::FieldError> {
-    let fields = KernelFields::of(case)?;
-    let sample = fields.sample()?;
-    Ok((fields, sample))
 }

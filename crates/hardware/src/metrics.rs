@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use contract::Measured;
 use contract::runtime::is_pytorch;
-use contract::{Common, Measured};
 use measure::Trial;
-use record::{Case, CaseLine, Ceiling, CeilingKind, Demand, Profile, found};
+use record::{CaseLine, Ceiling, CeilingKind, Demand, Profile, found};
 use serde_json::{Map, Value, json};
 use stats::{PairTimes, PairVerdict};
 use terms::{Dtype, Named};
@@ -15,23 +15,23 @@ use super::declared::{
 };
 use super::fields::{Area, CUDA, Test};
 use super::pairs_found::{Cells, ListedPairs, Pairs, SlowPair, SlowRank};
-use super::resolve::{Task, task};
+use super::resolve::Task;
 use super::results::{OPERATIONS, RoundResults};
 use super::tournament::rounds;
-use super::{compute, fields, memory};
+use super::{HardwareCase, compute, memory};
 
 /// The metrics of a case.
-pub(super) fn for_case(case: &Case, measured: &Measured<'_>) -> Map<String, Value> {
-    let Ok(task) = task(case) else { return Map::new() };
+pub(super) fn for_case(case: &HardwareCase, measured: &Measured<'_>) -> Map<String, Value> {
+    let task = &case.task;
     let seconds = measured.times.median;
     let mut metrics = Map::new();
     // In units of 1e9 a second.
     let rate = match task.test.area() {
-        Area::Memory => bandwidth(case, &task, seconds, &mut metrics),
+        Area::Memory => bandwidth(case, seconds, &mut metrics),
         Area::Compute => {
             let said = |details: &Map<String, Value>| details.get("operations").and_then(Value::as_f64);
             let said = measured.trials.last().and_then(|trial| trial.details.first()).and_then(said);
-            let rate = compute::operations(&task, said) * f64::from(task.ranks) / seconds / 1e9;
+            let rate = compute::operations(task, said) * f64::from(task.ranks) / seconds / 1e9;
             GFLOPS.put(&mut metrics, rate);
             rate
         }
@@ -48,7 +48,7 @@ pub(super) fn for_case(case: &Case, measured: &Measured<'_>) -> Map<String, Valu
             GBS.put(&mut metrics, rate);
             rate
         }
-        Area::Pairs => return pairs(case, &task, measured.trials),
+        Area::Pairs => return pairs(case, measured.trials),
         Area::Nodes => return nodes(measured.trials),
         Area::Results => return results(measured.trials),
         Area::All => f64::NAN,
@@ -56,14 +56,13 @@ pub(super) fn for_case(case: &Case, measured: &Measured<'_>) -> Map<String, Valu
     let details = measured.trials.last().and_then(|trial| trial.details.first());
     let name = details.and_then(|details| details.get("loop").or_else(|| details.get("multiplied")));
     LOOP.put(&mut metrics, name.cloned().unwrap_or_default());
-    put_ceiling(&mut metrics, case, &task, rate);
+    put_ceiling(&mut metrics, case, rate);
     metrics
 }
 
 /// What a profile keeps of the case, which reached so many 1e9 bytes or operations a second.
-fn put_ceiling(metrics: &mut Map<String, Value>, case: &Case, task: &Task, rate: f64) {
+fn put_ceiling(metrics: &mut Map<String, Value>, HardwareCase { fields, task, .. }: &HardwareCase, rate: f64) {
     let area = task.test.area();
-    let on_gpus = fields::is_on_gpus(case);
     let kind = match area {
         Area::Memory => CeilingKind::Memory,
         Area::Compute => CeilingKind::Compute,
@@ -85,9 +84,9 @@ fn put_ceiling(metrics: &mut Map<String, Value>, case: &Case, task: &Task, rate:
             Area::Pairs => Some(task.bytes),
             _ => Some(task.bytes * u64::from(task.ranks)),
         },
-        dtype: (area == Area::Compute).then(|| fields::arithmetic(case, task.dtype)),
-        device: on_gpus.then(|| CUDA.to_owned()),
-        backend: (area == Area::Pairs).then(|| Common::of(case).ok()?.backend).flatten(),
+        dtype: (area == Area::Compute).then(|| fields.arithmetic(task.dtype)),
+        device: fields.is_on_gpus().then(|| CUDA.to_owned()),
+        backend: fields.backend.clone().filter(|_| area == Area::Pairs),
     };
     CEILING.put(metrics, ceiling);
 }
@@ -147,13 +146,14 @@ pub(super) fn roofline(line: &CaseLine, ceilings: &Ceilings<'_>) -> Map<String, 
 }
 
 /// Bytes that the loop names over time, and those that memory moves. Gives the first, in GB/s.
-fn bandwidth(case: &Case, task: &Task, seconds: f64, metrics: &mut Map<String, Value>) -> f64 {
+fn bandwidth(case: &HardwareCase, seconds: f64, metrics: &mut Map<String, Value>) -> f64 {
+    let task = &case.task;
     let elements = memory::elements(task.test, task.bytes) as f64 * f64::from(task.ranks);
     let rate = |bytes: u64| bytes as f64 * elements / seconds / 1e9;
     let counted = rate(task.test.counted_bytes());
     GBS.put(metrics, counted);
     // What torch's loops and the caches of GPUs read before they write is not known.
-    if !is_pytorch(case) && !fields::is_on_gpus(case) {
+    if !is_pytorch(&case.case) && !case.fields.is_on_gpus() {
         MOVED_GBS.put(metrics, rate(task.test.moved_bytes()));
     }
     counted
@@ -223,7 +223,8 @@ fn nodes(trials: &[Trial]) -> Map<String, Value> {
     metrics
 }
 
-fn pairs(case: &Case, task: &Task, trials: &[Trial]) -> Map<String, Value> {
+fn pairs(case: &HardwareCase, trials: &[Trial]) -> Map<String, Value> {
+    let task = &case.task;
     let Some(times) = pair_times(task, trials) else { return Map::new() };
     let mut metrics = Map::new();
     if times.is_complete() {
@@ -252,7 +253,7 @@ fn pairs(case: &Case, task: &Task, trials: &[Trial]) -> Map<String, Value> {
         GBS.put(&mut metrics, rate);
         // What a library sends is not bounded by copies of another kind.
         if task.test != Test::PeerCopy {
-            put_ceiling(&mut metrics, case, task, rate);
+            put_ceiling(&mut metrics, case, rate);
         }
     }
     metrics

@@ -28,25 +28,20 @@ pub(super) struct Task {
     pub(super) seed: u64,
 }
 
-/// The task of a case.
-///
-/// # Errors
-/// A value that is missing or wrong.
-pub(super) fn task(case: &Case) -> Result<Task, FieldError> {
-    let fields = HardwareFields::of(case)?;
-    let test = fields.test;
-    let on_gpus = fields::is_on_gpus(case);
+/// The task of a case with these fields.
+pub(super) fn task(fields: &HardwareFields) -> Task {
+    let (test, on_gpus) = (fields.test, fields.is_on_gpus());
     let ranks = fields.ranks.unwrap_or_else(|| if on_gpus { fields::gpus() } else { default_ranks(test) });
-    Ok(Task {
+    Task {
         test,
         ranks,
         threads: fields.threads.unwrap_or_else(|| if on_gpus { 1 } else { default_threads(ranks) }) as usize,
         bytes: fields.bytes.unwrap_or(default_bytes(test)),
         dtype: fields.dtype.unwrap_or(Dtype::F32),
         size: fields.size.unwrap_or(1024) as usize,
-        path: fields.path.unwrap_or_else(|| ".".to_owned()),
+        path: fields.path.clone().unwrap_or_else(|| ".".to_owned()),
         seed: fields.seed,
-    })
+    }
 }
 
 fn cores() -> u32 {
@@ -100,7 +95,7 @@ pub(super) fn check_fields(fields: &HardwareFields) -> Result<(), FieldError> {
 
 /// Refuses types and ways to multiply that the test or the device does not have.
 fn check_products(fields: &HardwareFields) -> Result<(), FieldError> {
-    let (test, on_gpus) = (fields.test, fields.device.as_deref() == Some(fields::CUDA));
+    let (test, on_gpus) = (fields.test, fields.is_on_gpus());
     let dtype = fields.dtype.unwrap_or(Dtype::F32);
     if test == Test::Fma && on_gpus && !matches!(dtype, Dtype::F32 | Dtype::F64) {
         let message =
@@ -129,11 +124,12 @@ fn check_products(fields: &HardwareFields) -> Result<(), FieldError> {
 /// Writes what decides the ranks into the case, so that the record says it and other ranks are started for other values.
 ///
 /// # Errors
-/// As [`task`].
+/// A value that is missing or wrong.
 pub(super) fn settle_world(case: &mut Case) -> Result<(), FieldError> {
-    let task = task(case)?;
+    let fields = HardwareFields::of(case)?;
+    let task = task(&fields);
     set_world_field(case, "ranks", Value::from(task.ranks));
-    if matches!(task.test.area(), Area::Memory | Area::Compute | Area::Results) && !fields::is_on_gpus(case) {
+    if matches!(task.test.area(), Area::Memory | Area::Compute | Area::Results) && !fields.is_on_gpus() {
         set_world_field(case, "threads", Value::from(task.threads));
     }
     Ok(())

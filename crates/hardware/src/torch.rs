@@ -119,7 +119,7 @@ pub(super) fn check(case: &mut Case, fields: &HardwareFields) -> Result<(), Fiel
 /// Adds everything that PyTorch's ranks must know, defaults included.
 pub(super) fn add_recipe(case: &mut Case) -> Result<(), FieldError> {
     if is_pytorch(case) {
-        let recipe = recipe(case, &task(case)?)?;
+        let recipe = recipe(case, &task(&HardwareFields::of(case)?))?;
         case.settings.insert("recipe", recipe);
     }
     Ok(())

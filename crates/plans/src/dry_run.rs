@@ -75,7 +75,11 @@ pub fn dry_run(plan: &Plan, bounds: &Bounds<'_>, as_json: bool) -> DryRun {
 }
 
 fn planned<'a>(case: &'a Case, bounds: &Bounds<'_>, admission: &mut Admission<'_>) -> Planned<'a> {
-    let simulated = benchmarks::is_computed(case, bounds.host);
+    let parsed = benchmarks::parse(case);
+    let simulated = match &parsed {
+        Ok(parsed) => benchmarks::is_computed(&**parsed, bounds.host),
+        Err(_) => benchmarks::is_simulated(case),
+    };
     // As the runner has them.
     let settings = CaseRun::new(case, Settings::from_case(case), simulated).settings;
     // None of the libraries that a plan names is opened.
@@ -86,7 +90,9 @@ fn planned<'a>(case: &'a Case, bounds: &Bounds<'_>, admission: &mut Admission<'_
         let what = why.split(", ").next().unwrap_or_default();
         Outlook::NotLookedAt(format!("{what}, which a dry run does not touch"))
     } else {
-        admission.admit(case).map_or_else(Outlook::Skipped, |()| Outlook::Runs)
+        let admitted = parsed.map_err(|refused| refused.error.on_one_line());
+        let admitted = admitted.and_then(|parsed| admission.check(&*parsed));
+        admitted.map_or_else(Outlook::Skipped, |()| Outlook::Runs)
     };
     Planned { case, settings, simulated, outlook }
 }
@@ -103,7 +109,8 @@ impl Planned<'_> {
     }
 
     fn sampled(&self) -> Sampled<'_> {
-        Sampled { case: self.case, settings: self.settings.clone(), simulated: self.simulated }
+        let cost = benchmarks::trial_cost(self.case);
+        Sampled { case: self.case, settings: self.settings.clone(), cost, simulated: self.simulated }
     }
 
     /// Seconds from its first trial's begin to its last one's, at least.

@@ -46,6 +46,8 @@ pub struct Sampled<'a> {
     pub case: &'a Case,
     /// How it is sampled.
     pub settings: Settings,
+    /// What its benchmark knows of the time of its trials.
+    pub cost: TrialCost,
     /// Whether its times are computed rather than measured.
     pub simulated: bool,
 }
@@ -54,8 +56,9 @@ pub struct Sampled<'a> {
 pub fn of_plan(plan: &Plan, side_by_side: bool, is_computed: impl Fn(&Case) -> bool) -> Estimate {
     let sampled = |case| {
         let simulated = is_computed(case);
+        let cost = benchmarks::trial_cost(case);
         let settings = measure::CaseRun::new(case, Settings::from_case(case), simulated).settings;
-        Sampled { case, settings, simulated }
+        Sampled { case, settings, cost, simulated }
     };
     let runs = plan.cases.iter().filter(|case| case.skip.is_none());
     of_cases(&runs.map(sampled).collect::<Vec<_>>(), side_by_side)
@@ -76,7 +79,7 @@ pub fn of_cases(cases: &[Sampled<'_>], side_by_side: bool) -> Estimate {
         cases.iter().filter(|case| benchmarks::is_pytorch(case.case)).map(|case| world_of(case.case)).collect();
     let seconds = |trials, at_most| PROGRAM_S + all_trials(trials, at_most) + torch_worlds.len() as f64 * TORCH_S;
     let is_adaptive = cases.iter().any(|case| case.settings.fewest_trials() < case.settings.most_trials());
-    let is_open = is_adaptive || cases.iter().any(|case| cost(case.case).more_s > 0.0);
+    let is_open = is_adaptive || cases.iter().any(|case| case.cost.more_s > 0.0);
     Estimate {
         seconds: seconds(|settings| settings.most_trials(), true),
         least: is_open.then(|| seconds(|settings| settings.fewest_trials(), false)),
@@ -96,13 +99,9 @@ fn work_seconds(cases: &[&Sampled<'_>], trials: fn(&Settings) -> usize, at_most:
     cases.iter().map(seconds).sum()
 }
 
-fn cost(case: &Case) -> TrialCost {
-    benchmarks::benchmark(&case.benchmark).map_or_else(TrialCost::default, |benchmark| benchmark.trial_cost(case))
-}
-
 /// Further seconds of a case's first trial: calibration, and a longer warm-up.
 fn first_trial_extra_seconds(sampled: &Sampled<'_>) -> f64 {
-    let sample = whole_sample_s(&cost(sampled.case));
+    let sample = whole_sample_s(&sampled.cost);
     if sampled.simulated || sampled.settings.iters.is_some() || sampled.settings.warmup.is_some() {
         return 0.0;
     }
@@ -119,7 +118,7 @@ fn trial_seconds(sampled: &Sampled<'_>, at_most: bool) -> f64 {
     if sampled.simulated {
         return SIMULATED_S;
     }
-    let (settings, cost) = (&sampled.settings, cost(sampled.case));
+    let (settings, cost) = (&sampled.settings, sampled.cost);
     let (sample, given) = (whole_sample_s(&cost), settings.trial_seconds());
     let samples = match settings.iters {
         // Zero unless the benchmark knows how long a sample takes.

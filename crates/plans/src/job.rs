@@ -150,6 +150,9 @@ fn outlook<'a>(file: String, plan: &'a Plan, steps: &[RankStart], target: &Targe
     let mut running = Vec::new();
     let launcher = target.launcher;
     let mut reason = |case: &Case| {
+        if let Err(refused) = benchmarks::parse(case) {
+            return Some(refused.error.on_one_line());
+        }
         // One process is nobody's rank; threads of one process need no launcher.
         let alone = matches!(steps, [RankStart { ranks: 1, .. }]);
         if case.skip.is_some() || alone || benchmarks::is_in_process(case) {
@@ -200,8 +203,9 @@ fn gpus(running: &[&Case], ranks: u32) -> u32 {
 
 /// Bytes that each process needs: a rank, or all ranks of a case.
 fn memory(running: &[&Case], ranks: u32) -> u64 {
-    let wanted = running.iter().map(|case| {
-        let needed = runner::memory_of(case);
+    let parsed = running.iter().filter_map(|case| Some((case, benchmarks::parse(case).ok()?)));
+    let wanted = parsed.map(|(case, parsed)| {
+        let needed = runner::memory_of(&*parsed);
         if ranks == 1 { needed } else { needed / u64::from(case.ranks().max(1)) }
     });
     wanted.max().unwrap_or(0)

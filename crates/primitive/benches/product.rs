@@ -110,8 +110,8 @@ fn ratios(shape: (usize, usize, usize)) -> Vec<f64> {
     let plan = record::plan::read(&text, "bench.yaml", &[primitive::PrimitiveBenchmark.about()], &[]);
     let case = plan.unwrap_or_else(|errors| panic!("{errors}")).cases.remove(0);
     let mut context = context();
-    let mut prepared =
-        primitive::PrimitiveBenchmark.prepare(&case, &mut context).unwrap_or_else(|failure| panic!("{failure:?}"));
+    let parsed = primitive::PrimitiveBenchmark.parse(&case).unwrap_or_else(|failure| panic!("{failure:?}"));
+    let mut prepared = parsed.prepare(&mut context).unwrap_or_else(|failure| panic!("{failure:?}"));
     let comm = &mut *context.comm;
     let mut ours = || prepared.run(comm).unwrap_or_else(|failure| panic!("{failure:?}"));
     let mut bare = bare(shape);

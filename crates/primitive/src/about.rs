@@ -1,6 +1,6 @@
 //! What the benchmark declares: its entry, metrics, and which combinations of fields make sense.
 
-use contract::fields::{Execution, Sampling, World, problem};
+use contract::fields::{Execution, Sampling, Supports, World, problem};
 use record::{About, Case, Command, Plan, Sweep, WriteFields as _};
 use serde_json::Value;
 use terms::{Dtype, FieldError, Mode};
@@ -11,7 +11,7 @@ use super::implementations::{self, ALL};
 use super::resolve::{chosen, task};
 use super::task::{Options, Scheme, whole};
 use super::words::Primitive;
-use super::{PrimitiveBenchmark, declared, gpus, routed, torch};
+use super::{declared, gpus, routed, torch};
 
 /// The table entry.
 pub(super) static ABOUT: About = About {
@@ -72,7 +72,7 @@ fn check(case: &mut Case) -> Result<(), FieldError> {
         let message = "routed tokens have no fused implementation: the tokens of an expert are not contiguous";
         return Err(problem("implementation", message, "`pipelined` overlaps them"));
     }
-    contract::fields::check(case, &PrimitiveBenchmark)?;
+    contract::fields::check(case, &ABOUT, Supports::default())?;
     torch::check(case)?;
     if implementation.is_some() {
         torch::add_recipe(case)?;
@@ -102,7 +102,7 @@ fn written(name: &str, options: &Options) -> String {
 
 /// Refuses sizes that ranks and chunks do not divide, and names those next to them that they do.
 fn check_sizes(case: &Case, options: &Options) -> Result<(), FieldError> {
-    let task = task(case)?;
+    let task = task(case, &PrimitiveFields::of(case)?)?;
     let chunks = whole(options, CHUNKS.name).unwrap_or(1);
     if task.scheme == Scheme::Attention && task.dtype != Dtype::F32 {
         return Err(problem("dtype", format!("cp_ring does not support {}", task.dtype), "valid values: f32"));
@@ -169,6 +169,10 @@ mod tests {
         let mut plan = record::plan::from_flags(&ABOUT, flags, &[]).map_err(|error| error.to_string())?;
         complete(&mut plan);
         Ok(plan.cases)
+    }
+
+    fn task_of(case: &Case) -> super::super::task::Task {
+        task(case, &PrimitiveFields::of(case).unwrap()).unwrap()
     }
 
     fn texts(flags: &[(&str, &str)]) -> Vec<String> {
@@ -308,14 +312,14 @@ mod tests {
         let plain = of(&[]).remove(0);
         let names: Vec<&str> = plain.parameters.iter().map(|(name, _)| name).collect();
         assert_eq!(names[..8], ["primitive", "m", "n", "k", "implementation", "tokens", "dtype", "ranks"], "{names:?}");
-        let task = task(&plain).unwrap();
+        let task = task_of(&plain);
         let counts = |rank: usize| [0, 1, 2].map(|expert| task.routing.places(rank, expert).len());
         assert_eq!([0, 1, 2].map(counts), [[8, 4, 2]; 3]);
         let elements = [14 * 8, 8 * 1024, (24 + 14) * 8, (24 + 14) * 1024, 14 * 1024];
         assert_eq!((task.elements(), task.routing.is_sorted), (elements, true));
         // With them, tokens are routed.
         let routed = of(&[("experts", "3")]).remove(0);
-        assert!(!super::task(&routed).unwrap().routing.is_sorted);
+        assert!(!task_of(&routed).routing.is_sorted);
         assert_eq!(routed.parameters["top_k"], 1);
     }
 
@@ -323,7 +327,7 @@ mod tests {
     fn tokens_that_several_experts_share_have_the_multiplications_and_bytes_of_all() {
         let sizes = [("m", "64"), ("n", "10"), ("k", "8"), ("ranks", "2"), ("experts", "8"), ("top_k", "4")];
         let case = plan(&[&[("primitive", "ep_all_to_all"), ("implementation", "sequential")], &sizes[..]].concat());
-        let task = task(&case.unwrap()[0]).unwrap();
+        let task = task_of(&case.unwrap()[0]);
         assert_eq!((task.whole_flops(), task.flops()), (2.0 * 256.0 * 80.0, 2.0 * 128.0 * 80.0));
         // Four experts a rank; tokens as experts have them, as they arrive, and as they are sent.
         assert_eq!(task.elements(), [32 * 8, 4 * 80, 3 * 128 * 8, 3 * 128 * 10, 32 * 10]);
@@ -354,7 +358,7 @@ mod tests {
             let k = if primitive == "cp_ring" { most } else { "1024" };
             let sizes = [("m", most), ("n", most), ("k", k), ("implementation", "sequential")];
             let case = plan(&[&[("primitive", primitive)], &sizes[..]].concat()).unwrap().remove(0);
-            let bytes = contract::Benchmark::memory(&crate::PrimitiveBenchmark, &case);
+            let bytes = contract::Benchmark::parse(&crate::PrimitiveBenchmark, &case).unwrap().memory();
             assert!(bytes > 1 << 50, "{primitive}: {bytes}");
         }
     }

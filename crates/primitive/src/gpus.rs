@@ -87,13 +87,13 @@ fn check_kind(
             false => problem("data", format!("random numbers are supported only where {what}"), "`data: exact`"),
         });
     }
-    let depth = task(case)?.whole_depth();
+    let task = task(case, fields)?;
+    let depth = task.whole_depth();
     if fields.dtype == Dtype::I8 && fields.data == Drawn::Random && depth > MOST_OF_I8 {
         let message = format!("sums of {depth} products of any two bytes do not fit 32 bits");
         return Err(problem("k", message, format!("at most {MOST_OF_I8} over all ranks, or `data: exact`")));
     }
     if fields.dtype == Dtype::F8E4M3 {
-        let task = task(case)?;
         let depth = if task.scheme == Scheme::ScatterLast { task.depth() } else { task.k };
         divides("k", depth, ROWS_OF_F8, "the 16 of f8e4m3 on tensor cores")?;
         divides("n", task.n, ROWS_OF_F8, "the 16 of f8e4m3 on tensor cores")?;

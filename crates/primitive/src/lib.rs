@@ -39,11 +39,11 @@ mod skip;
 use std::sync::Arc;
 
 use comm::Communicator;
-use contract::{Benchmark, Measured, Prepared, RankContext, Relations, TrialCost, Work, is_on_gpus};
+use contract::{Benchmark, Measured, ParsedCase, Prepared, RankContext, Relations, TrialCost, Work};
 use measure::{Failure, WrongReport};
 use record::{About, Case, CaseLine};
 use serde_json::{Map, Value};
-use terms::{Collective, Named as _};
+use terms::{Collective, Named as _, Space};
 
 use self::declared::{
     BALANCEDNESS, CONDITIONS, EXPERT_IMBALANCE, MAX_VIO, ORDER, RANK_IMBALANCE, TFLOPS, TFLOPS_PER_RANK, VARIANT,
@@ -60,6 +60,19 @@ pub use self::words::{Products, primitives};
 
 /// The benchmark `primitive`.
 pub struct PrimitiveBenchmark;
+
+/// The values of a case, read once.
+struct PrimitiveCase {
+    case: Case,
+    implementation: &'static Implementation,
+    options: Options,
+    /// Rank 0's part.
+    task: Task,
+    /// By how many experts calls one after the other displace the routing.
+    turns: Vec<usize>,
+    /// Nanoseconds before each call of a chain.
+    compute_ns: u64,
+}
 
 /// Round rate of a core, in operations a second. It decides only the estimate that a run prints, and when a rank that computes
 /// counts as stalled.
@@ -108,49 +121,71 @@ impl Benchmark for PrimitiveBenchmark {
         &about::ABOUT
     }
 
-    fn memory(&self, case: &Case) -> u64 {
-        if contract::is_on_gpus(case) { 0 } else { self.working_set(case) }
-    }
-
-    fn working_set(&self, case: &Case) -> u64 {
-        // Each load that calls go through has its own buffers.
-        let turns = routed::turns(case).map_or(1, |turns| turns.len() as u64);
-        let times = turns.saturating_mul(case.ranks().into());
-        resolved(case).map_or(0, |(_, _, task)| task.bytes().saturating_add(task.listed_bytes()).saturating_mul(times))
+    fn parse(&self, case: &Case) -> Result<Box<dyn ParsedCase>, Failure> {
+        let fields = fields::PrimitiveFields::of(case)?;
+        let (implementation, options, task) = resolved(case, &fields)?;
+        Ok(Box::new(PrimitiveCase {
+            case: case.clone(),
+            implementation,
+            options,
+            task,
+            turns: routed::turns(case, &fields)?,
+            compute_ns: contract::fields::chain_compute_ns(fields.compute_s),
+        }))
     }
 
     fn complete(&self, plan: &mut record::Plan) {
         about::complete(plan);
     }
 
-    fn operation(&self, case: &Case) -> (Collective, u64) {
-        resolved(case).map_or((Collective::Barrier, 0), |(_, _, task)| task.operation())
+    fn relations<'a>(&self, all: &[&'a CaseLine]) -> Relations<'a> {
+        let compared = relations::PrimitiveBaselines::from_lines(all);
+        Box::new(move |line| relations::for_case(line, &compared))
     }
 
-    fn sent(&self, case: &Case) -> f64 {
-        let Ok((implementation, _, task)) = resolved(case) else { return 0.0 };
-        if implementation.name == implementations::compute_only::VARIANT.name {
+    fn view(&self) -> Option<&'static dyn ::view::View> {
+        Some(&view::PrimitiveView)
+    }
+}
+
+impl ParsedCase for PrimitiveCase {
+    fn case(&self) -> &Case {
+        &self.case
+    }
+
+    fn memory(&self) -> u64 {
+        if self.task.means.space == Space::Cuda { 0 } else { self.working_set() }
+    }
+
+    fn working_set(&self) -> u64 {
+        // Each load that calls go through has its own buffers.
+        let times = (self.turns.len() as u64).saturating_mul(self.case.ranks().into());
+        self.task.bytes().saturating_add(self.task.listed_bytes()).saturating_mul(times)
+    }
+
+    fn operation(&self) -> (Collective, u64) {
+        self.task.operation()
+    }
+
+    fn sent(&self) -> f64 {
+        if self.implementation.name == implementations::compute_only::VARIANT.name {
             return 0.0;
         }
-        let (op, bytes) = task.operation();
-        let bytes = task.moved(implementation.name).map_or(bytes as f64, |bytes| bytes as f64);
-        op.bus_factor(task.ranks as u32) * bytes
+        let (op, bytes) = self.task.operation();
+        let bytes = self.task.moved(self.implementation.name).map_or(bytes as f64, |bytes| bytes as f64);
+        op.bus_factor(self.task.ranks as u32) * bytes
     }
 
-    fn prepare(&self, case: &Case, context: &mut RankContext) -> Result<Box<dyn Prepared>, Failure> {
-        let (implementation, options, task) = resolved(case)?;
-        let rank = if task.ranks == 1 { 0 } else { context.rank as usize };
-        let how = (
-            implementation,
-            &options,
-            contract::fields::chain_compute_ns(fields::PrimitiveFields::of(case)?.compute_s),
-        );
+    fn prepare(&self, context: &mut RankContext) -> Result<Box<dyn Prepared>, Failure> {
+        let rank = if self.task.ranks == 1 { 0 } else { context.rank as usize };
+        let task = Task { rank, ..self.task.clone() };
+        let how = (self.implementation, &self.options, self.compute_ns);
         let mut of_turn = |by: usize| {
             let routing = Arc::new(task.routing.displaced(by));
-            prepared(Task { rank, routing, ..task.clone() }, how, context)
+            prepared(Task { routing, ..task.clone() }, how, context)
         };
-        match routed::turns(case)?.as_slice() {
-            [_] => prepared(Task { rank, ..task }, how, context),
+        match self.turns.as_slice() {
+            [_] => prepared(task, how, context),
             turns => {
                 let turns = turns.iter().map(|by| of_turn(*by)).collect::<Result<_, Failure>>()?;
                 Ok(Box::new(Rotating::new(turns)))
@@ -158,16 +193,15 @@ impl Benchmark for PrimitiveBenchmark {
         }
     }
 
-    fn trial_cost(&self, case: &Case) -> TrialCost {
-        let Ok((_, _, task)) = resolved(case) else { return TrialCost::default() };
+    fn trial_cost(&self) -> TrialCost {
         // Ranks that share a core take turns.
-        let turns = (self.cores_wanted(case) as f64 / measure::machine::allowed_cpus().len().max(1) as f64).max(1.0);
-        let sample_s = if is_on_gpus(case) { 0.0 } else { task.flops() / ROUND_FLOPS * turns };
+        let turns = (self.cores_wanted() as f64 / measure::machine::allowed_cpus().len().max(1) as f64).max(1.0);
+        let sample_s = if self.task.means.space == Space::Cuda { 0.0 } else { self.task.flops() / ROUND_FLOPS * turns };
         TrialCost { sample_s, ..TrialCost::default() }
     }
 
-    fn metrics(&self, case: &Case, measured: &Measured<'_>) -> Map<String, Value> {
-        let Ok((implementation, options, task)) = resolved(case) else { return Map::new() };
+    fn metrics(&self, measured: &Measured<'_>) -> Map<String, Value> {
+        let Self { case, implementation, options, task, .. } = self;
         let mut metrics = Map::new();
         let seconds = measured.times.median;
         if implementations::multiplies(implementation.name) {
@@ -175,7 +209,7 @@ impl Benchmark for PrimitiveBenchmark {
             TFLOPS.put(&mut metrics, rate(task.whole_flops()));
             TFLOPS_PER_RANK.put(&mut metrics, rate(task.flops()));
         }
-        VARIANT.put(&mut metrics, show::variant(implementation.name, &options));
+        VARIANT.put(&mut metrics, show::variant(implementation.name, options));
         ORDER.put(&mut metrics, show::order(task.scheme).to_owned());
         if task.scheme == Scheme::Exchange {
             let [ranks, experts] = task.routing.imbalance();
@@ -191,15 +225,6 @@ impl Benchmark for PrimitiveBenchmark {
             CONDITIONS.put(&mut metrics, conditions);
         }
         metrics
-    }
-
-    fn relations<'a>(&self, all: &[&'a CaseLine]) -> Relations<'a> {
-        let compared = relations::PrimitiveBaselines::from_lines(all);
-        Box::new(move |line| relations::for_case(line, &compared))
-    }
-
-    fn view(&self) -> Option<&'static dyn ::view::View> {
-        Some(&view::PrimitiveView)
     }
 }
 

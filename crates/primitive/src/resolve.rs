@@ -20,12 +20,11 @@ pub(super) fn chosen(text: &str) -> Result<(&'static str, Options), FieldError> 
     record::plan::chosen(&field, text).map(|(variant, options)| (variant.name, options)).map_err(unknown)
 }
 
-/// Rank 0's part of a case.
+/// Rank 0's part of a case with these fields.
 ///
 /// # Errors
 /// The first field with a value that cannot be read.
-pub(super) fn task(case: &Case) -> Result<Task, FieldError> {
-    let fields = PrimitiveFields::of(case)?;
+pub(super) fn task(case: &Case, fields: &PrimitiveFields) -> Result<Task, FieldError> {
     let (_, options) = chosen(&fields.implementation)?;
     let [m, n, k] = [fields.m, fields.n, fields.k].map(|size| size.unwrap_or(1) as usize);
     Ok(Task {
@@ -37,26 +36,29 @@ pub(super) fn task(case: &Case) -> Result<Task, FieldError> {
         rank: 0,
         threads: fields.threads.unwrap_or(1) as usize,
         seed: fields.seed,
-        routing: routed::routing(case, &fields)?,
+        routing: routed::routing(case, fields)?,
         scheme: scheme(fields.primitive, word(&options, "order").unwrap_or(Order::Before)),
         means: Means {
             space: if contract::is_on_gpus(case) { Space::Cuda } else { Space::Host },
             tf32: fields.matmul == Products::Tf32,
             is_tuned: fields.tuned,
-            library: fields.cublas_library,
+            library: fields.cublas_library.clone(),
             drawn: fields.data,
         },
     })
 }
 
-/// The implementation of a case, its options, and what it computes.
+/// The implementation of a case with these fields, its options, and what it computes.
 ///
 /// # Errors
 /// The first field with a value that cannot be read.
-pub(super) fn resolved(case: &Case) -> Result<(&'static Implementation, Options, Task), FieldError> {
-    let (name, options) = chosen(&PrimitiveFields::of(case)?.implementation)?;
+pub(super) fn resolved(
+    case: &Case,
+    fields: &PrimitiveFields,
+) -> Result<(&'static Implementation, Options, Task), FieldError> {
+    let (name, options) = chosen(&fields.implementation)?;
     let unknown = || problem("implementation", format!("there is no implementation `{name}`"), "see `--help`");
     let implementation = implementations::named(name).ok_or_else(unknown)?;
-    let task = (implementation.task)(task(case)?, &options);
+    let task = (implementation.task)(task(case, fields)?, &options);
     Ok((implementation, options, task))
 }

@@ -106,14 +106,13 @@ fn load_of(case: &Case, fields: &PrimitiveFields) -> Result<Load, FieldError> {
     Load::new(name, &options, experts::counts(case))
 }
 
-/// By how many experts calls one after the other displace the case's routing.
+/// By how many experts calls one after the other displace the routing of a case with these fields.
 ///
 /// # Errors
 /// The first field with a value that cannot be read.
-pub(super) fn turns(case: &Case) -> Result<Vec<usize>, FieldError> {
-    let fields = PrimitiveFields::of(case)?;
+pub(super) fn turns(case: &Case, fields: &PrimitiveFields) -> Result<Vec<usize>, FieldError> {
     match fields.primitive {
-        Primitive::EpAllToAll => Ok(load_of(case, &fields)?.turns(sizes(&fields).experts)),
+        Primitive::EpAllToAll => Ok(load_of(case, fields)?.turns(sizes(fields).experts)),
         _ => Ok(vec![0]),
     }
 }

@@ -50,7 +50,7 @@ pub fn add_recipe(case: &mut Case) -> Result<(), FieldError> {
     if !is_pytorch(case) {
         return Ok(());
     }
-    let (implementation, options, task) = resolved(case)?;
+    let (implementation, options, task) = resolved(case, &PrimitiveFields::of(case)?)?;
     case.settings.insert("recipe", recipe(implementation.name, &options, &task));
     Ok(())
 }

@@ -9,7 +9,7 @@ use std::hint::black_box;
 use std::process::ExitCode;
 
 use benchmarks::fields::{BACKEND, DEVICE, MODE, RANKS, SEED};
-use benchmarks::{Benchmark, Measured, Prepared, RankContext, Sampling, Work, World};
+use benchmarks::{Benchmark, Measured, ParsedCase, Prepared, RankContext, Sampling, Work, World};
 use comm::Communicator;
 use measure::{Failure, WrongReport};
 use record::show::{At, Chart, ChartKind, Column, Format, Show, Table};
@@ -114,6 +114,14 @@ fn show() -> Show {
 /// The benchmark.
 struct Toy;
 
+/// The values of a case, read once.
+struct ToyCase {
+    case: Case,
+    fields: Fields,
+    /// As [`Sum::step`].
+    step: Option<usize>,
+}
+
 /// A case on one rank.
 struct Sum {
     /// Numbers in each addition, from the last on; None: one after another from 1 on.
@@ -127,28 +135,37 @@ impl Benchmark for Toy {
         &ABOUT
     }
 
-    fn memory(&self, _case: &Case) -> u64 {
-        0
-    }
-
-    fn prepare(&self, case: &Case, _rank: &mut RankContext) -> Result<Box<dyn Prepared>, Failure> {
+    fn parse(&self, case: &Case) -> Result<Box<dyn ParsedCase>, Failure> {
         let fields = Fields::of(case)?;
         let (_, options) = record::plan::chosen(&WAY.named("way"), &fields.way).map_err(Failure::new)?;
         let step = options.get("step").and_then(Value::as_u64).map(|step| step as usize);
-        Ok(Box::new(Sum { step, numbers: fields.numbers, found: 0 }))
-    }
-
-    fn metrics(&self, case: &Case, measured: &Measured<'_>) -> Map<String, Value> {
-        let Ok(fields) = Fields::of(case) else { return Map::new() };
-        let rate = fields.numbers as f64 * f64::from(fields.ranks) / measured.times.median;
-        let ranks = measured.trials.last().map(|trial| trial.samples.clone()).unwrap_or_default();
-        let sums: Vec<f64> = ranks.iter().map(|samples| samples.iter().sum::<u64>() as f64).collect();
-        let ratios: Vec<Vec<f64>> = sums.iter().map(|own| sums.iter().map(|other| own / other).collect()).collect();
-        json!({"numbers_per_s": rate, "rank_ratios": ratios}).as_object().cloned().unwrap_or_default()
+        Ok(Box::new(ToyCase { case: case.clone(), fields, step }))
     }
 
     fn view(&self) -> Option<&'static dyn View> {
         Some(&ToyView)
+    }
+}
+
+impl ParsedCase for ToyCase {
+    fn case(&self) -> &Case {
+        &self.case
+    }
+
+    fn memory(&self) -> u64 {
+        0
+    }
+
+    fn prepare(&self, _rank: &mut RankContext) -> Result<Box<dyn Prepared>, Failure> {
+        Ok(Box::new(Sum { step: self.step, numbers: self.fields.numbers, found: 0 }))
+    }
+
+    fn metrics(&self, measured: &Measured<'_>) -> Map<String, Value> {
+        let rate = self.fields.numbers as f64 * f64::from(self.fields.ranks) / measured.times.median;
+        let ranks = measured.trials.last().map(|trial| trial.samples.clone()).unwrap_or_default();
+        let sums: Vec<f64> = ranks.iter().map(|samples| samples.iter().sum::<u64>() as f64).collect();
+        let ratios: Vec<Vec<f64>> = sums.iter().map(|own| sums.iter().map(|other| own / other).collect()).collect();
+        json!({"numbers_per_s": rate, "rank_ratios": ratios}).as_object().cloned().unwrap_or_default()
     }
 }
 

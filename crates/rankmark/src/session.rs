@@ -171,7 +171,8 @@ pub(crate) fn measure(request: &SessionRequest<'_>, mut plan: Option<Plan>) -> R
         record.store.write_run(&record.file)?;
     }
     let host_of_run = placement::host(request.entry.coordinator, &record.file.machine);
-    let is_computed = |case: &Case| benchmarks::is_computed(case, &host_of_run);
+    let is_computed =
+        |case: &Case| benchmarks::parse(case).is_ok_and(|parsed| benchmarks::is_computed(&*parsed, &host_of_run));
     let estimate =
         estimate::of_plan(&plan, is_alone(request), is_computed).within(budget.map(|budget| budget.as_secs_f64()));
     let output = &request.options.output;

@@ -5,15 +5,15 @@ use std::cmp::Ordering;
 use std::collections::HashMap;
 
 use benchmarks::{
-    Common, Host, Launched, Spread, backend_of, benchmark, is_in_process, is_modelled, is_pytorch, is_simulated,
+    Common, Host, Launched, ParsedCase, Spread, backend_of, is_in_process, is_modelled, is_pytorch, is_simulated,
 };
 use comm::Readiness;
 use record::Case;
 use terms::{Bytes, Mode};
 
 /// Hosts of the two ranks that a case's calls go between: 1 or 2. None where all ranks take part.
-pub(crate) fn hosts_of_pair(spread: &Spread, case: &Case) -> Option<u32> {
-    let peer = benchmark(&case.benchmark)?.peer(case)? as usize;
+pub(crate) fn hosts_of_pair(spread: &Spread, parsed: &dyn ParsedCase) -> Option<u32> {
+    let peer = parsed.peer()? as usize;
     Some(if spread.of.first()? == spread.of.get(peer)? { 1 } else { 2 })
 }
 
@@ -35,15 +35,15 @@ const MOST_THREADS: u32 = 256;
 const TORCH_OVERHEAD: u64 = 768 << 20;
 
 /// Whether memory is all that the case lacks, so that it may run once others have given theirs back.
-pub(crate) fn lacks_memory(case: &Case, host: &Host) -> bool {
-    check_memory(case, case.ranks(), host, host.available_memory).is_err()
+pub(crate) fn lacks_memory(parsed: &dyn ParsedCase, host: &Host) -> bool {
+    check_memory(parsed, host, host.available_memory).is_err()
 }
 
-/// Whether the case can run here; if not, what this machine lacks, as the reason to skip it.
+/// Reads a case, and checks whether it can run here.
 ///
 /// # Errors
-/// The reason.
-pub fn admit(case: &Case, host: &Host) -> Result<(), String> {
+/// What this machine lacks, as the reason to skip the case.
+pub fn admit(case: &Case, host: &Host) -> Result<Box<dyn ParsedCase>, String> {
     Admission::new(host).admit(case)
 }
 
@@ -66,11 +66,21 @@ impl<'h> Admission<'h> {
     ///
     /// # Errors
     /// The reason.
-    pub fn admit(&mut self, case: &Case) -> Result<(), String> {
+    pub fn admit(&mut self, case: &Case) -> Result<Box<dyn ParsedCase>, String> {
+        let parsed = benchmarks::parse(case).map_err(|refused| refused.error.on_one_line())?;
+        self.check(&*parsed).map(|()| parsed)
+    }
+
+    /// Checks whether a case that was read can run here.
+    ///
+    /// # Errors
+    /// The reason.
+    pub fn check(&mut self, parsed: &dyn ParsedCase) -> Result<(), String> {
+        let case = parsed.case();
         if let Some(reason) = &case.skip {
             return Err(reason.clone());
         }
-        if benchmark(&case.benchmark).is_some_and(|benchmark| benchmark.is_planned(case, self.host)) {
+        if parsed.is_planned(self.host) {
             return Ok(());
         }
         self.check_launched(case)?;
@@ -83,15 +93,13 @@ impl<'h> Admission<'h> {
         if isolated && !is_simulated(case) && ranks as usize > host.cores {
             return Err(format!("isolated mode needs a core for each rank: {ranks} ranks, {} cores", host.cores));
         }
-        if is_in_process(case) && !is_modelled(case) && ranks > MOST_THREADS {
+        if is_in_process(case) && !is_modelled(parsed) && ranks > MOST_THREADS {
             return Err(format!(
                 "its ranks would be threads of one process: {ranks}, but at most {MOST_THREADS} are supported"
             ));
         }
-        if let Some(benchmark) = benchmark(&case.benchmark) {
-            benchmark.admit(case, host)?;
-        }
-        check_memory(case, ranks, host, || *self.available.get_or_init(host.available_memory))
+        parsed.admit(host)?;
+        check_memory(parsed, host, || *self.available.get_or_init(host.available_memory))
     }
 
     /// Checks a case of a launcher's ranks, of which a world takes the first ones: fewer can be, more cannot. A backend whose
@@ -135,34 +143,34 @@ struct Need {
     ranks: u32,
 }
 
-fn need(case: &Case, ranks: u32, host: &Host) -> Option<Need> {
-    let benchmark = benchmark(&case.benchmark)?;
+fn need(parsed: &dyn ParsedCase, host: &Host) -> Need {
+    let case = parsed.case();
     // Of several hosts the one with most ranks; they are taken to have what this one has.
     let spread = host.spread.as_ref().filter(|_| !is_in_process(case));
-    let (all, ranks) = (ranks.max(1), spread.map_or(ranks, |spread| spread.most.min(ranks)));
-    let buffers = benchmark.memory(case) / u64::from(all) * u64::from(ranks);
+    let all = case.ranks();
+    let ranks = spread.map_or(all, |spread| spread.most.min(all));
+    let buffers = parsed.memory() / u64::from(all.max(1)) * u64::from(ranks);
     let each = match (is_in_process(case), is_pytorch(case)) {
-        (true, _) if is_modelled(case) => MODELLED_OVERHEAD,
+        (true, _) if is_modelled(parsed) => MODELLED_OVERHEAD,
         (true, _) => THREAD_OVERHEAD,
         (_, true) => TORCH_OVERHEAD,
         _ => RANK_OVERHEAD,
     };
-    Some(Need { buffers, overhead: each * u64::from(ranks), ranks })
+    Need { buffers, overhead: each * u64::from(ranks), ranks }
 }
 
 /// Bytes that the ranks of a case need together, by what is counted before they start.
-pub fn memory_of(case: &Case) -> u64 {
+pub fn memory_of(parsed: &dyn ParsedCase) -> u64 {
+    let case = parsed.case();
     let each = if is_pytorch(case) { TORCH_OVERHEAD } else { RANK_OVERHEAD };
-    let buffers = benchmark(&case.benchmark).map_or(0, |benchmark| benchmark.memory(case));
-    buffers.saturating_add(each.saturating_mul(case.ranks().into()))
+    parsed.memory().saturating_add(each.saturating_mul(case.ranks().into()))
 }
 
 /// Whether both cases can hold their memory at once, in worlds that are alive together; if not, why.
-pub(crate) fn admit_both(cases: [&Case; 2], host: &Host) -> Result<(), String> {
+pub(crate) fn admit_both(sides: &[Box<dyn ParsedCase>; 2], host: &Host) -> Result<(), String> {
     let Some(available) = (host.available_memory)() else { return Ok(()) };
-    let wanted =
-        |case: &Case| need(case, case.ranks(), host).map_or(0, |need| need.buffers.saturating_add(need.overhead));
-    let [a, b] = cases.map(wanted);
+    let [a, b] =
+        sides.each_ref().map(|side| need(&**side, host)).map(|need| need.buffers.saturating_add(need.overhead));
     if a.saturating_add(b) <= available {
         return Ok(());
     }
@@ -174,9 +182,9 @@ pub(crate) fn admit_both(cases: [&Case; 2], host: &Host) -> Result<(), String> {
     ))
 }
 
-fn check_memory(case: &Case, ranks: u32, host: &Host, available: impl FnOnce() -> Option<u64>) -> Result<(), String> {
+fn check_memory(parsed: &dyn ParsedCase, host: &Host, available: impl FnOnce() -> Option<u64>) -> Result<(), String> {
     let Some(available) = available() else { return Ok(()) };
-    let Some(Need { buffers, overhead, ranks }) = need(case, ranks, host) else { return Ok(()) };
+    let Need { buffers, overhead, ranks } = need(parsed, host);
     let wanted = buffers.saturating_add(overhead);
     if wanted <= available {
         return Ok(());
@@ -200,14 +208,19 @@ mod tests {
         record::plan::from_flags(benchmarks::abouts()[0], fields, &[]).unwrap().cases.remove(0)
     }
 
+    fn admitted(case: &Case, host: &Host) -> Result<(), String> {
+        admit(case, host).map(drop)
+    }
+
     #[test]
     fn pairs_are_on_one_host_or_on_two() {
         // A launcher may deal ranks out to hosts in turn.
         let spread = Spread { hosts: 2, most: 2, of: vec![0, 1, 0, 1], link: None };
-        let pair = |peer: &str| hosts_of_pair(&spread, &case(&[("op", "ping_pong"), ("ranks", "4"), ("peer", peer)]));
+        let of = |fields: &[(&str, &str)]| hosts_of_pair(&spread, &*benchmarks::parse(&case(fields)).unwrap());
+        let pair = |peer: &str| of(&[("op", "ping_pong"), ("ranks", "4"), ("peer", peer)]);
         assert_eq!(["1", "2", "3"].map(pair), [Some(2), Some(1), Some(2)]);
-        assert_eq!(hosts_of_pair(&spread, &case(&[("op", "ping_pong"), ("ranks", "4")])), Some(2), "with rank 1");
-        assert_eq!(hosts_of_pair(&spread, &case(&[("op", "all_reduce"), ("ranks", "4")])), None);
+        assert_eq!(of(&[("op", "ping_pong"), ("ranks", "4")]), Some(2), "with rank 1");
+        assert_eq!(of(&[("op", "all_reduce"), ("ranks", "4")]), None);
     }
 
     #[test]
@@ -222,7 +235,7 @@ mod tests {
         let (small, large) = (case(&[("bytes", "1KiB")]), case(&[("bytes", "1GiB")]));
         let mut admission = Admission::new(&host);
         for _ in 0..3 {
-            assert_eq!(admission.admit(&small), Ok(()));
+            assert!(admission.admit(&small).is_ok());
             assert!(admission.admit(&large).is_err());
         }
         assert_eq!(READ.load(Relaxed), 1);
@@ -234,7 +247,7 @@ mod tests {
     fn a_launcher_has_worlds_of_its_ranks_and_of_fewer() {
         let launched = Some(Launched { by: "torchrun", ranks: 4 });
         let host = Host { spread: None, cores: 4, available_memory: || None, virtualised: false, launched };
-        let admitted = |fields: &[(&str, &str)]| admit(&case(fields), &host);
+        let admitted = |fields: &[(&str, &str)]| self::admitted(&case(fields), &host);
         for ranks in ["1", "2", "4"] {
             assert_eq!(admitted(&[("ranks", ranks), ("bytes", "1KiB")]), Ok(()), "{ranks}");
         }
@@ -255,20 +268,20 @@ mod tests {
         let mut admission = Admission::new(&host);
         let by_library = |library: &str| case(&[("backend", "mpi"), ("mpi_library", library)]);
         let [one, other] = ["/no/such/libmpi.so", "/no/other/libmpi.so"].map(by_library);
-        let refusals = [&one, &other, &one].map(|case| admission.admit(case).unwrap_err());
+        let refusals = [&one, &other, &one].map(|case| admission.admit(case).err().unwrap());
         assert!(
             refusals[0].contains("/no/such/libmpi.so") && refusals[1].contains("/no/other/libmpi.so"),
             "{refusals:?}"
         );
         assert_eq!((refusals[0] == refusals[2], admission.backends.len()), (true, 2));
-        assert_eq!(admission.admit(&case(&[("backend", "sim")])), Ok(()));
+        assert!(admission.admit(&case(&[("backend", "sim")])).is_ok());
     }
 
     #[test]
     fn memory_is_counted_before_anything_is_allocated() {
         let host =
             Host { spread: None, cores: 2, available_memory: || Some(1 << 30), virtualised: false, launched: None };
-        let fits = |fields: &[(&str, &str)]| admit(&case(fields), &host);
+        let fits = |fields: &[(&str, &str)]| self::admitted(&case(fields), &host);
         assert_eq!(fits(&[("bytes", "1KiB")]), Ok(()));
         let refusal = fits(&[("bytes", "1GiB")]).unwrap_err();
         assert!(
@@ -278,13 +291,13 @@ mod tests {
         assert!(fits(&[("bytes", "1KiB"), ("ranks", "128")]).is_err(), "processes have their overhead");
         assert_eq!(fits(&[("bytes", "1KiB"), ("ranks", "128"), ("backend", "sim")]), Ok(()), "threads have not");
         let roomy = Host { available_memory: || Some(16 << 30), ..host.clone() };
-        assert_eq!(admit(&case(&[("bytes", "1KiB"), ("ranks", "1024")]), &roomy), Ok(()), "what it needs is there");
+        assert_eq!(admitted(&case(&[("bytes", "1KiB"), ("ranks", "1024")]), &roomy), Ok(()), "what it needs is there");
         let spread = Some(Spread { hosts: 64, most: 2, of: (0..128).map(|rank| rank / 2).collect(), link: None });
         assert_eq!(
-            admit(&case(&[("bytes", "1KiB"), ("ranks", "128")]), &Host { spread, ..host }),
+            admitted(&case(&[("bytes", "1KiB"), ("ranks", "128")]), &Host { spread, ..host }),
             Ok(()),
             "two on each host"
         );
-        assert_eq!(admit(&case(&[("bytes", "1TB")]), &Host { available_memory: || None, ..host }), Ok(()));
+        assert_eq!(admitted(&case(&[("bytes", "1TB")]), &Host { available_memory: || None, ..host }), Ok(()));
     }
 }

@@ -1,9 +1,6 @@
 //! What memory and links can do at most: a measured ceiling beyond it is a wrong measurement, and no limit.
 
-use measure::CaseRun;
 use record::{CaseLine, Caveat, Demand, Machine, Profile};
-
-use crate::roofline;
 
 /// Bytes that a core moves in a second, at most: two loads and a store of 64 bytes in each of 6e9 cycles.
 const CORE: f64 = 3.0 * 64.0 * 6e9;
@@ -34,11 +31,10 @@ impl Bounds {
     }
 
     /// Refuses the ceiling of a line that nothing can be as fast as: its reason stands in place of the share.
-    pub(crate) fn check(&self, run: &CaseRun, line: &mut CaseLine) {
-        let Some(demand) = roofline::demand(run).filter(|_| !run.simulated) else { return };
+    pub(crate) fn check(&self, demand: &Demand<'_>, line: &mut CaseLine) {
         let crosses = line.hosts.is_some() && line.pair_hosts != Some(1);
         let Some(limit) = line.limit.as_mut().filter(|limit| limit.time_s > 0.0) else { return };
-        limit.why_not = self.reason(&demand, limit.time_s, crosses);
+        limit.why_not = self.reason(demand, limit.time_s, crosses);
         if limit.why_not.is_some() && !line.caveats.contains(&Caveat::LimitNotFound) {
             line.caveats.push(Caveat::LimitNotFound);
         }

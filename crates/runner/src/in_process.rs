@@ -42,7 +42,8 @@ impl InProcessWorld {
 
     /// Has what the case needs.
     fn turn_to(&mut self, case: &Case) -> Result<(), Verdict> {
-        self.needs_ranks = self.modelled.is_none() || !is_modelled(case);
+        let refused = |failure: Failure| Verdict::new(VerdictKind::Refused, failure.error);
+        self.needs_ranks = self.modelled.is_none() || !is_modelled(&*benchmarks::parse(case).map_err(refused)?);
         if self.needs_ranks && self.threads.is_none() {
             self.threads = Some(ThreadWorld::start(&self.spec, self.start, self.interrupted)?);
         }

@@ -185,16 +185,19 @@ impl RoundState<'_> {
         for at in 0..self.cases.len() {
             let sides = &self.setup.cases[at];
             let one = |side: usize| {
-                let why = admission::admit(&sides[side], &self.driver.setup.host);
-                why.map_err(|why| format!("side {}: {why}", ["A", "B"][side]))
+                let admitted = admission::admit(&sides[side], &self.driver.setup.host);
+                admitted.map_err(|why| format!("side {}: {why}", ["A", "B"][side]))
             };
             let ranks = sides.iter().map(Case::ranks).sum::<u32>();
             let crowded = match ranks > MOST_RANKS && !sides.iter().any(is_in_process) {
                 true => Err(format!("both sides at once are {ranks} ranks; at most {MOST_RANKS} may be alive at once")),
                 false => Ok(()),
             };
-            let both = || admission::admit_both([&sides[0], &sides[1]], &self.driver.setup.host);
-            if let Err(why) = one(0).and_then(|()| one(1)).and(crowded).and_then(|()| both()) {
+            let both = || {
+                let sides = [one(0)?, one(1)?];
+                crowded.and_then(|()| admission::admit_both(&sides, &self.driver.setup.host))
+            };
+            if let Err(why) = both() {
                 for side in 0..2 {
                     let line = unmeasured(&self.cases[at].kept[side], Status::Skipped, why.clone());
                     self.keep(at, side, line, &[])?;

@@ -22,6 +22,8 @@ mod threads;
 mod trial;
 mod worlds;
 
+use benchmarks::TrialCost;
+use measure::Settings;
 use record::{About, Case};
 
 pub use admission::{Admission, admit, memory_of};
@@ -51,7 +53,6 @@ fn about(case: &Case) -> Option<&'static About> {
 }
 
 /// How a case is sampled, with what its benchmark knows of the time of a sample.
-fn settings_of(case: &Case) -> measure::Settings {
-    let cost = benchmarks::benchmark(&case.benchmark).map(|benchmark| benchmark.trial_cost(case)).unwrap_or_default();
-    measure::Settings { sample_s: cost.sample_s + cost.around_s, ..measure::Settings::from_case(case) }
+fn settings_of(case: &Case, cost: TrialCost) -> Settings {
+    Settings { sample_s: cost.sample_s + cost.around_s, ..Settings::from_case(case) }
 }

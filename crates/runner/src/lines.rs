@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use benchmarks::{Gate, Host, Measured, Relations, Sampling, benchmark, is_in_process, is_simulated};
+use benchmarks::{Gate, Host, Measured, ParsedCase, Relations, Sampling, benchmark, is_in_process, is_simulated};
 use measure::{Canary, CaseRun, Circumstances, case_line};
 use record::{Case, CaseLine, CaseSamples, Profile, Seen};
 use serde_json::Value;
@@ -14,9 +14,13 @@ use crate::{admission, links, roofline};
 /// The line of these trials. `open`: further ones may follow.
 pub(crate) fn measured(run: &CaseRun, host: &Host, (profiles, bounds): (&[Profile], &Bounds), open: bool) -> CaseLine {
     let case = &run.case;
-    let wanted = benchmark(&case.benchmark).map_or(0, |benchmark| benchmark.cores_wanted(case));
+    let parsed = match benchmarks::parse(case) {
+        Ok(parsed) => parsed,
+        Err(refused) => return unmeasured(case, Status::Failed, refused.error.on_one_line()),
+    };
+    let parsed = &*parsed;
     let about = Circumstances {
-        oversubscribed: !run.simulated && wanted > host.cores,
+        oversubscribed: !run.simulated && parsed.cores_wanted() > host.cores,
         simulated: run.simulated,
         virtualised: !run.simulated && host.virtualised,
         open,
@@ -25,17 +29,20 @@ pub(crate) fn measured(run: &CaseRun, host: &Host, (profiles, bounds): (&[Profil
     let shown = run.in_state();
     let mut line = case_line(run, about);
     line.hosts = spread.map(|spread| spread.hosts);
-    line.pair_hosts = spread.and_then(|spread| admission::hosts_of_pair(spread, case));
-    links::place(run, host, &mut line);
+    line.pair_hosts = spread.and_then(|spread| admission::hosts_of_pair(spread, parsed));
+    links::place(run, parsed, host, &mut line);
     let profile = roofline::named(&run.case, profiles);
-    match profile {
-        Some(profile) => roofline::place(&shown, &mut line, profile),
-        None => bounds.check(&shown, &mut line),
+    let demand = roofline::demand(&shown, parsed);
+    match (profile, &demand) {
+        (Some(profile), Some(demand)) => roofline::place(&mut line, profile, demand),
+        (None, Some(demand)) if !shown.simulated => bounds.check(demand, &mut line),
+        _ => (),
     }
-    let peak = profile.and_then(|profile| Some((roofline::peak(&shown, profile)?, profile.path.as_str())));
-    complete(run, &shown, peak, &mut line);
-    if let Some(profile) = profile {
-        roofline::place_parts(&shown, &mut line, profile);
+    let placed = profile.zip(demand);
+    let peak = placed.and_then(|(profile, demand)| Some((profile.compute(&demand)?, profile.path.as_str())));
+    complete(run, &shown, (parsed, peak), &mut line);
+    if let Some((profile, demand)) = placed {
+        roofline::place_parts(&mut line, profile, demand);
     }
     match without_state(run) {
         Some(why) if line.status == Status::Ok => {
@@ -117,17 +124,15 @@ pub(crate) fn unmeasured(case: &Case, status: Status, reason: String) -> CaseLin
 }
 
 /// The line of a case that this machine cannot run, with what is known without a run.
-pub(crate) fn skipped(case: &Case, reason: String) -> CaseLine {
-    let metrics = benchmark(&case.benchmark).map(|benchmark| benchmark.predicted(case)).unwrap_or_default();
-    CaseLine { metrics: metrics.into(), ..unmeasured(case, Status::Skipped, reason) }
+pub(crate) fn skipped(parsed: &dyn ParsedCase, reason: String) -> CaseLine {
+    CaseLine { metrics: parsed.predicted().into(), ..unmeasured(parsed.case(), Status::Skipped, reason) }
 }
 
 /// The line of a case that is answered without ranks, by what its benchmark knows; None where ranks must run.
-pub(crate) fn planned(case: &Case, host: &Host) -> Option<CaseLine> {
-    let benchmark =
-        benchmark(&case.benchmark).filter(|benchmark| case.skip.is_none() && benchmark.is_planned(case, host))?;
-    let metrics = benchmark.predicted(case).into();
-    let line = match benchmark.fault(case, &[]) {
+pub(crate) fn planned(parsed: &dyn ParsedCase, host: &Host) -> Option<CaseLine> {
+    let case = Some(parsed.case()).filter(|case| case.skip.is_none() && parsed.is_planned(host))?;
+    let metrics = parsed.predicted().into();
+    let line = match parsed.fault(&[]) {
         Some(why) => unmeasured(case, Status::Failed, why),
         None => CaseLine { reason: None, ..unmeasured(case, Status::Ok, String::new()) },
     };
@@ -135,11 +140,16 @@ pub(crate) fn planned(case: &Case, host: &Host) -> Option<CaseLine> {
 }
 
 /// Adds the benchmark's metrics, of the trials that are shown and before what `measure` knew, and what it finds wrong in any.
-fn complete(run: &CaseRun, shown: &CaseRun, peak: Option<(f64, &str)>, line: &mut CaseLine) {
-    let (Some(benchmark), Some(times)) = (benchmark(&run.case.benchmark), &line.time_s) else { return };
+fn complete(
+    run: &CaseRun,
+    shown: &CaseRun,
+    (parsed, peak): (&dyn ParsedCase, Option<(f64, &str)>),
+    line: &mut CaseLine,
+) {
+    let Some(times) = &line.time_s else { return };
     let measured = Measured { times, limit: line.limit.as_deref(), peak, trials: &shown.trials };
-    let mut metrics = benchmark.metrics(&run.case, &measured);
-    if let Some(reason) = benchmark.fault(&run.case, &run.trials).filter(|_| line.status == Status::Ok) {
+    let mut metrics = parsed.metrics(&measured);
+    if let Some(reason) = parsed.fault(&run.trials).filter(|_| line.status == Status::Ok) {
         line.status = Status::Failed;
         line.reason = Some(reason);
     }

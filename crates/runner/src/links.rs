@@ -1,6 +1,6 @@
 //! The limit of a case whose ranks are on several hosts: what their links can carry, and not what memory of one host can.
 
-use benchmarks::{Host, benchmark, is_in_process};
+use benchmarks::{Host, ParsedCase, is_in_process};
 use measure::{APART, CaseRun, limit_share};
 use record::{Case, CaseLine, Caveat, Limit};
 use serde_json::Value;
@@ -16,7 +16,7 @@ fn goes_between_hosts(case: &Case, host: &Host) -> bool {
 }
 
 /// Gives a case across hosts the limit by their links, if it was to have one. Where the speed of a link is not known it has none.
-pub(crate) fn place(run: &CaseRun, host: &Host, line: &mut CaseLine) {
+pub(crate) fn place(run: &CaseRun, parsed: &dyn ParsedCase, host: &Host, line: &mut CaseLine) {
     if run.simulated || !goes_between_hosts(&run.case, host) {
         return;
     }
@@ -27,8 +27,7 @@ pub(crate) fn place(run: &CaseRun, host: &Host, line: &mut CaseLine) {
     }
     let Some((time, spread)) = line.time_s.as_ref().zip(host.spread.as_ref()) else { return };
     let hosts = &spread.of[..spread.of.len().min(run.case.ranks() as usize)];
-    let carried = benchmark(&run.case.benchmark).and_then(|benchmark| benchmark.between_hosts(&run.case, hosts));
-    let Some(carried) = carried.filter(|bytes| *bytes >= LEAST_BYTES) else { return };
+    let Some(carried) = parsed.between_hosts(hosts).filter(|bytes| *bytes >= LEAST_BYTES) else { return };
     let Some(link) = &spread.link else {
         line.caveats.push(Caveat::LinkSpeedUnknown);
         return;
@@ -74,8 +73,9 @@ mod tests {
         let mut line = CaseLine::unmeasured(&case, Status::Ok, "");
         line.time_s = Some(TimeSummary { median: 2e-3, ci95: Some([1.6e-3, 2.5e-3]), ..TimeSummary::default() });
         line.limit = Some(Box::new(Limit { variant: "memory".to_owned(), ..Limit::default() }));
-        let run = CaseRun::new(&case, crate::settings_of(&case), false);
-        place(&run, &host, &mut line);
+        let parsed = benchmarks::parse(&case).unwrap();
+        let run = CaseRun::new(&case, crate::settings_of(&case, parsed.trial_cost()), false);
+        place(&run, &*parsed, &host, &mut line);
         line
     }
 

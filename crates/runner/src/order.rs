@@ -16,7 +16,7 @@ use rand::seq::SliceRandom;
 use record::{Case, Caveat};
 use serde_json::Value;
 
-use crate::worlds::{MOST_RANKS, needs_new_ranks};
+use crate::worlds::MOST_RANKS;
 
 /// Cases in their order. Their worlds stay alive until the last of them has run.
 pub(crate) type Meeting<'c> = Vec<&'c Case>;
@@ -51,7 +51,9 @@ pub(crate) fn of_round(cases: Vec<&Case>, seed: u64, round: u32, several: bool) 
     meetings.sort_by_key(|cases| cases.iter().any(injected));
     if !several {
         // New ranks for one case are a world that others cannot have any more.
-        meetings.iter_mut().for_each(|cases| cases.sort_by_key(|case| needs_new_ranks(case)));
+        // A case that cannot be read is skipped, wherever it stands.
+        let needs_new_ranks = |case: &&Case| benchmarks::parse(case).is_ok_and(|parsed| parsed.needs_new_ranks());
+        meetings.iter_mut().for_each(|cases| cases.sort_by_cached_key(needs_new_ranks));
     }
     meetings
 }

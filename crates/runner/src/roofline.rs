@@ -1,6 +1,6 @@
 //! A case below the ceilings of a machine's profile: its limit, and its place in the roofline.
 
-use benchmarks::{backend_of, benchmark};
+use benchmarks::{ParsedCase, backend_of};
 use measure::{BEYOND_LIMIT, CaseRun, limit_share};
 use record::found::{PartWork, ROOFLINE, Roofline};
 use record::{Case, CaseLine, Caveat, Demand, Limit, Profile};
@@ -13,33 +13,27 @@ pub(crate) fn named<'p>(case: &Case, profiles: &'p [Profile]) -> Option<&'p Prof
 }
 
 /// What a call of this run's case asks of the machine.
-pub(crate) fn demand(run: &CaseRun) -> Option<Demand<'_>> {
+pub(crate) fn demand<'r>(run: &'r CaseRun, parsed: &dyn ParsedCase) -> Option<Demand<'r>> {
     let ready = &run.trials.last()?.ready;
     let messages = f64::from(ready.first()?.messages.max(1));
-    let benchmark = benchmark(&run.case.benchmark)?;
     // What ranks of one host send through its memory is part of their traffic.
     let in_memory = backend_of(&run.case).is_some_and(|backend| backend.about().one_host);
     Some(Demand {
         threads: run.case.ranks().saturating_mul(run.case.threads()),
-        working_set: benchmark.working_set(&run.case),
+        working_set: parsed.working_set(),
         traffic: ready.iter().map(|ready| ready.traffic_bytes as f64).sum::<f64>() / messages,
         flops: ready.iter().map(|ready| ready.flops).sum::<f64>() / messages,
         dtype: run.case.arithmetic().unwrap_or("f32"),
         device: run.case.device().unwrap_or("cpu"),
-        sent: if in_memory { 0.0 } else { benchmark.sent(&run.case) },
-        message: benchmark.operation(&run.case).1,
+        sent: if in_memory { 0.0 } else { parsed.sent() },
+        message: parsed.operation().1,
         backend: run.case.backend().unwrap_or_default(),
     })
 }
 
-/// Operations a second that the profile has for the case's type, on all its ranks.
-pub(crate) fn peak(run: &CaseRun, profile: &Profile) -> Option<f64> {
-    profile.compute(&demand(run)?)
-}
-
 /// Places the parts of a call, where its benchmark tells their work: phases of a step. The whole then has their traffic, too.
-pub(crate) fn place_parts(run: &CaseRun, line: &mut CaseLine, profile: &Profile) {
-    let Some((whole, parts)) = demand(run).zip(PartWork::of_parts(line)) else { return };
+pub(crate) fn place_parts(line: &mut CaseLine, profile: &Profile, whole: Demand<'_>) {
+    let Some(parts) = PartWork::of_parts(line) else { return };
     let above_0 = |number: Option<f64>| number.filter(|number| *number > 0.0);
     let placed = |part: &PartWork| {
         let flops = above_0(part.flops).unwrap_or(0.0);
@@ -55,20 +49,14 @@ pub(crate) fn place_parts(run: &CaseRun, line: &mut CaseLine, profile: &Profile)
     if placed.is_empty() || ROOFLINE.of(line).is_none() {
         return;
     }
-    set(line, profile, &Demand { traffic, ..whole });
+    place(line, profile, &Demand { traffic, ..whole });
     if let Some(roofline) = ROOFLINE.of(line) {
         ROOFLINE.put(&mut line.metrics, Roofline { parts: placed, ..roofline });
     }
 }
 
 /// Gives a measured line its limit by the profile, and its place in the roofline where it computes.
-pub(crate) fn place(run: &CaseRun, line: &mut CaseLine, profile: &Profile) {
-    if let Some(demand) = demand(run) {
-        set(line, profile, &demand);
-    }
-}
-
-fn set(line: &mut CaseLine, profile: &Profile, demand: &Demand<'_>) {
+pub(crate) fn place(line: &mut CaseLine, profile: &Profile, demand: &Demand<'_>) {
     let Some(time) = line.time_s.as_ref() else { return };
     let Some(roof) = profile.roof(demand) else {
         // The profile lacks the ceiling: of this type, or of memory at all.
@@ -138,9 +126,10 @@ cases: [{benchmark: training, model: mlp, ranks: 1, threads: 1, precision: f32}]
     #[test]
     fn a_step_has_the_traffic_of_its_phases() {
         let (run, mut line) = step();
-        place(&run, &mut line, &profile("f32"));
+        let demand = demand(&run, &*benchmarks::parse(&run.case).unwrap()).unwrap();
+        place(&mut line, &profile("f32"), &demand);
         assert_eq!(line.metrics["roofline"]["bound"], "compute", "the step alone knows no traffic");
-        place_parts(&run, &mut line, &profile("f32"));
+        place_parts(&mut line, &profile("f32"), demand);
         let roofline = &line.metrics["roofline"];
         assert_eq!((&roofline["bound"], line.limit.as_ref().map(|limit| limit.time_s)), (&"memory".into(), Some(0.9)));
         let bound = |part: &str| roofline["parts"][part]["bound"].as_str().unwrap().to_owned();
@@ -152,8 +141,9 @@ cases: [{benchmark: training, model: mlp, ranks: 1, threads: 1, precision: f32}]
     fn a_step_without_a_ceiling_of_its_own_has_no_bound() {
         let (run, mut line) = step();
         let foreign = profile("f64");
-        place(&run, &mut line, &foreign);
-        place_parts(&run, &mut line, &foreign);
+        let demand = demand(&run, &*benchmarks::parse(&run.case).unwrap()).unwrap();
+        place(&mut line, &foreign, &demand);
+        place_parts(&mut line, &foreign, demand);
         assert!(!line.metrics.contains_key("roofline") && line.limit.is_none(), "{:?}", line.metrics);
         assert_eq!(line.caveats, [Caveat::LimitNotFound]);
     }

@@ -7,18 +7,19 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use benchmarks::is_simulated;
+use benchmarks::{ParsedCase, is_simulated};
 use measure::{
     CaseRun, DeviceSensors, MachineStates, Round, Settings, Starter, StatesAsked, Verdict, VerdictKind, World, align,
 };
 use record::{Case, CaseLine, CaseSamples, Caveat, Plan, RunFile, SharedMap, StoreError};
 use terms::Status;
 
+use crate::admission::Admission;
 use crate::driver::{Driver, START, Setup, Visits, make_rounds, spec_of};
 use crate::lines::{samples_of, skipped, unmeasured};
 use crate::order::Meeting;
 use crate::worlds::{CaseWorld, Starts, Worlds, can_renew};
-use crate::{admission, lines, order};
+use crate::{lines, order};
 
 mod closed;
 mod closer;
@@ -237,7 +238,8 @@ impl RunState<'_> {
     /// Rounds over these cases until none is open.
     fn rounds(&mut self, cases: &[&Case]) -> Result<(), StoreError> {
         for case in cases {
-            let settings = Settings { traced: self.setup.plan.profiling, ..crate::settings_of(case) };
+            let settings = crate::settings_of(case, benchmarks::trial_cost(case));
+            let settings = Settings { traced: self.setup.plan.profiling, ..settings };
             let mut run = CaseRun::new(case, settings, is_simulated(case));
             run.host_of = self.host_of.clone();
             self.open.insert(case.id.clone(), run);
@@ -297,23 +299,31 @@ impl RunState<'_> {
     }
 
     fn visit(&mut self, case: &Case) -> Result<(), StoreError> {
-        if let Some(line) = lines::planned(case, &self.driver.setup.host) {
+        let parsed = match benchmarks::parse(case) {
+            Ok(parsed) => parsed,
+            Err(refused) => {
+                self.open.remove(&case.id);
+                return self.keep_unmeasured(unmeasured(case, Status::Skipped, refused.error.on_one_line()));
+            }
+        };
+        let parsed = &*parsed;
+        if let Some(line) = lines::planned(parsed, &self.driver.setup.host) {
             self.open.remove(&case.id);
             return self.keep(line, &[]);
         }
-        if let Err(reason) = self.admit(case) {
+        if let Err(reason) = self.admit(parsed) {
             let Some(run) = self.open.remove(&case.id) else { return Ok(()) };
             // Trials that it has stay: the machine has changed since, the measurement has not.
             return match run.trials.is_empty() {
-                true => self.keep_unmeasured(skipped(case, reason)),
+                true => self.keep_unmeasured(skipped(parsed, reason)),
                 false => self.measured(&run, false, Vec::new()).map(drop),
             };
         }
         let Some(mut run) = self.open.remove(&case.id) else { return Ok(()) };
         let begun = Instant::now();
         self.last_visit.insert(case.id.clone(), begun);
-        run.settings.timeout = self.patience(crate::settings_of(case).timeout, run.settings.max_seconds);
-        let result = self.in_world(case, &mut run);
+        run.settings.timeout = self.patience(Settings::from_case(case).timeout, run.settings.max_seconds);
+        let result = self.in_world(parsed, &mut run);
         self.note_cost(case, begun.elapsed(), run.trials.last().map_or(0.0, |trial| trial.sampling_s));
         let after = self.driver.after.replace(case.id.clone());
         match result {
@@ -323,7 +333,7 @@ impl RunState<'_> {
                 let open = run.stop().is_none();
                 let samples = samples_of(&run, after);
                 if run.settings.traced {
-                    self.trace(&run)?;
+                    self.trace(parsed, &run)?;
                 }
                 let right = self.measured(&run, open, vec![samples])?;
                 if !open || !right {
@@ -334,33 +344,33 @@ impl RunState<'_> {
                 }
                 Ok(())
             }
-            Err(verdict) => self.failed(case, run, verdict),
+            Err(verdict) => self.failed(parsed, run, verdict),
         }
     }
 
     /// Makes room for a case that can run. One that cannot takes no world from others: some can be had once only.
-    fn admit(&mut self, case: &Case) -> Result<(), String> {
+    fn admit(&mut self, parsed: &dyn ParsedCase) -> Result<(), String> {
         let several = self.setup.starter.several();
-        can_renew(case, several)?;
-        if let Some(reason) = &case.skip {
+        can_renew(parsed, several)?;
+        if let Some(reason) = &parsed.case().skip {
             return Err(reason.clone());
         }
-        self.worlds.make_room(case, &self.driver.setup.host, several, START);
-        if self.worlds.hold(case) { Ok(()) } else { admission::admit(case, &self.driver.setup.host) }
+        self.worlds.make_room(parsed, &self.driver.setup.host, several, START);
+        if self.worlds.hold(parsed.case()) { Ok(()) } else { Admission::new(&self.driver.setup.host).check(parsed) }
     }
 
-    fn in_world(&mut self, case: &Case, run: &mut CaseRun) -> Result<(), Verdict> {
-        let starter = &self.setup.starter;
+    fn in_world(&mut self, parsed: &dyn ParsedCase, run: &mut CaseRun) -> Result<(), Verdict> {
+        let (case, starter) = (parsed.case(), &self.setup.starter);
         let quickly = starter.starts_quickly(&spec_of(case, self.driver.round));
         let starts = Starts { several: starter.several(), quickly };
         let mut worlds = std::mem::take(&mut self.worlds);
-        let place = worlds.place(case, starts, START);
+        let place = worlds.place(parsed, starts, START);
         if let Some(why) = place.died.clone() {
             self.restarted.insert(case.id.clone(), why);
         }
         let result = self.in_place(case, run, place);
         let lives = result.as_ref().err().is_none_or(|verdict| verdict.kind.world_lives());
-        worlds.left(case, lives, result.is_ok(), START);
+        worlds.left(parsed, lives, result.is_ok(), START);
         self.worlds = worlds;
         result
     }
@@ -425,14 +435,15 @@ impl RunState<'_> {
     }
 
     /// A trial could not be made. What the case has of earlier trials does not stand: it may be the fault's work, too.
-    fn failed(&mut self, case: &Case, run: CaseRun, verdict: Verdict) -> Result<(), StoreError> {
+    fn failed(&mut self, parsed: &dyn ParsedCase, run: CaseRun, verdict: Verdict) -> Result<(), StoreError> {
+        let case = parsed.case();
         if verdict.kind == VerdictKind::Interrupted {
             self.driver.interrupted = Some(verdict.error.what);
             self.open.insert(case.id.clone(), run);
             return self.close(case);
         }
         // Ranks that had less time than was asked for did not fail.
-        let is_cut = verdict.kind == VerdictKind::Hung && run.settings.timeout < crate::settings_of(case).timeout;
+        let is_cut = verdict.kind == VerdictKind::Hung && run.settings.timeout < Settings::from_case(case).timeout;
         if is_cut && (self.driver.is_over() || self.is_late_for_all(&verdict)) {
             self.open.insert(case.id.clone(), run);
             return self.close(case);
@@ -449,7 +460,7 @@ impl RunState<'_> {
         };
         let reason = format!("{trial}{}", verdict.error.on_one_line());
         self.keep_unmeasured(match verdict.kind {
-            VerdictKind::Lacking => skipped(case, reason),
+            VerdictKind::Lacking => skipped(parsed, reason),
             VerdictKind::NeedsRelaunch => unmeasured(case, Status::NotRun, reason),
             _ => unmeasured(case, Status::Failed, reason),
         })

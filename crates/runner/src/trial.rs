@@ -20,10 +20,11 @@ pub fn trial(
     interrupted: fn() -> Option<String>,
 ) -> CaseLine {
     let simulated = is_simulated(case);
-    if let Err(reason) = admit(case, host) {
-        return CaseLine { simulated, ..CaseLine::unmeasured(case, Status::Skipped, reason) };
-    }
-    let settings = Settings { trials: Some(1), ..crate::settings_of(case) };
+    let parsed = match admit(case, host) {
+        Ok(parsed) => parsed,
+        Err(reason) => return CaseLine { simulated, ..CaseLine::unmeasured(case, Status::Skipped, reason) },
+    };
+    let settings = Settings { trials: Some(1), ..crate::settings_of(case, parsed.trial_cost()) };
     let mut run = CaseRun::new(case, settings, simulated);
     let mut visit = || -> Result<(), Verdict> {
         let spec = WorldSpec { ranks: case.ranks(), fields: case.world.to_map() };

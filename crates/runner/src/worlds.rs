@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use benchmarks::{Host, backend_of, benchmark};
+use benchmarks::{Host, ParsedCase, backend_of, benchmark};
 use measure::{VerdictKind, World};
 use record::{Case, SharedMap};
 
@@ -35,8 +35,9 @@ impl Alive {
 }
 
 /// The only case that a world is for, where the case stays prepared in it, or has to be its first.
-fn owner(case: &Case, several: bool) -> Option<String> {
-    (stays_prepared(case) && several || needs_new_ranks(case)).then(|| case.id.clone())
+fn owner(parsed: &dyn ParsedCase, several: bool) -> Option<String> {
+    let case = parsed.case();
+    (stays_prepared(case) && several || parsed.needs_new_ranks()).then(|| case.id.clone())
 }
 
 /// All worlds that are alive.
@@ -65,20 +66,16 @@ fn stays_prepared(case: &Case) -> bool {
     benchmark(&case.benchmark).is_some_and(|benchmark| benchmark.keeps_prepared())
 }
 
-/// Whether each trial of the case needs ranks that were started for it.
-pub(crate) fn needs_new_ranks(case: &Case) -> bool {
-    benchmark(&case.benchmark).is_some_and(|benchmark| benchmark.needs_new_ranks(case))
-}
-
 /// Whether new ranks can be started for each trial of a case that needs them. `several`: ranks are started
 /// whenever they are asked for.
 ///
 /// # Errors
 /// Why they cannot.
-pub(crate) fn can_renew(case: &Case, several: bool) -> Result<(), String> {
+pub(crate) fn can_renew(parsed: &dyn ParsedCase, several: bool) -> Result<(), String> {
+    let case = parsed.case();
     let launched = backend_of(case).is_some_and(|backend| backend.about().launched);
     // The ranks of each start of a launcher are new once.
-    if several || !launched || !needs_new_ranks(case) || case.trials() == Some(1) {
+    if several || !launched || !parsed.needs_new_ranks() || case.trials() == Some(1) {
         return Ok(());
     }
     Err("each trial needs new rank processes, but those of a launcher can join this backend only once: `--trials 1` measures one case \
@@ -115,11 +112,11 @@ impl Worlds {
     }
 
     /// The place of this case.
-    pub(crate) fn place(&mut self, case: &Case, starts: Starts, limit: Duration) -> CaseWorld<'_> {
-        let owner = owner(case, starts.several);
+    pub(crate) fn place(&mut self, parsed: &dyn ParsedCase, starts: Starts, limit: Duration) -> CaseWorld<'_> {
+        let (case, owner) = (parsed.case(), owner(parsed, starts.several));
         let own = |alive: &Alive| alive.is_of(case, owner.as_ref());
         let place = self.alive.iter().position(own).unwrap_or_else(|| {
-            let kept = is_expensive(case, starts) && !needs_new_ranks(case);
+            let kept = is_expensive(case, starts) && !parsed.needs_new_ranks();
             let (fields, ranks) = (case.world.clone(), case.ranks());
             self.alive.push(Alive { fields, owner: owner.clone(), kept, holds: None, ranks, world: None });
             self.alive.len() - 1
@@ -157,8 +154,8 @@ impl Worlds {
     }
 
     /// Ends other worlds where memory or the number of ranks asks for it, or where only one may be alive.
-    pub(crate) fn make_room(&mut self, case: &Case, host: &Host, several: bool, limit: Duration) {
-        let owner = owner(case, several);
+    pub(crate) fn make_room(&mut self, parsed: &dyn ParsedCase, host: &Host, several: bool, limit: Duration) {
+        let (case, owner) = (parsed.case(), owner(parsed, several));
         let own = |alive: &Alive| alive.is_of(case, owner.as_ref());
         if !several {
             self.alive.retain(own);
@@ -166,7 +163,7 @@ impl Worlds {
         if self.hold(case) {
             return;
         }
-        let lacks = admission::lacks_memory(case, host);
+        let lacks = admission::lacks_memory(parsed, host);
         // How much memory a GPU has left is not known here: one case at a time holds some there.
         let on_gpus = |fields: &SharedMap| fields.get("device").is_some_and(|device| device != "cpu");
         let shares = |alive: &Alive| on_gpus(&case.world) && on_gpus(&alive.fields);
@@ -182,18 +179,19 @@ impl Worlds {
         }
         let alive: u32 = self.alive.iter().filter(|alive| !own(alive) && alive.world.is_some()).map(|a| a.ranks).sum();
         let crowded = alive > 0 && alive + case.ranks() > MOST_RANKS;
-        if crowded || admission::lacks_memory(case, host) {
+        if crowded || admission::lacks_memory(parsed, host) {
             self.alive.retain(own);
         }
     }
 
     /// The case's trial is over: whether its world lives, and whether the trial was made.
-    pub(crate) fn left(&mut self, case: &Case, lives: bool, made: bool, limit: Duration) {
+    pub(crate) fn left(&mut self, parsed: &dyn ParsedCase, lives: bool, made: bool, limit: Duration) {
+        let case = parsed.case();
         let Some((_, owner)) = &self.last else { return };
         let Some(alive) = self.alive.iter_mut().find(|alive| alive.is_of(case, owner.as_ref())) else { return };
         alive.holds = (made && stays_prepared(case)).then(|| case.id.clone());
         // Ranks that have run a case are not new any more.
-        let lives = lives && !needs_new_ranks(case);
+        let lives = lives && !parsed.needs_new_ranks();
         // What a failed case holds is given back before others are visited.
         let lives = lives && (made || alive.world.as_mut().is_some_and(|world| world.finish(limit).is_ok()));
         if !lives {
@@ -233,16 +231,17 @@ mod tests {
         }
     }
 
-    fn training(device: &str, batch: &str) -> Case {
-        let fields = [("model", "mlp"), ("runtime", "pytorch"), ("device", device), ("batch", batch)];
-        let about = benchmark("training").unwrap().about();
-        record::plan::from_flags(about, &fields, &[]).unwrap().cases.remove(0)
+    fn parsed(name: &str, fields: &[(&str, &str)]) -> Box<dyn ParsedCase> {
+        let plan = record::plan::from_flags(benchmark(name).unwrap().about(), fields, &[]).unwrap();
+        benchmarks::parse(&plan.cases[0]).unwrap()
     }
 
-    fn startup(start: &str, backend: &str) -> Case {
-        let fields = [("stage", "first_call"), ("start", start), ("backend", backend)];
-        let about = benchmark("startup").unwrap().about();
-        record::plan::from_flags(about, &fields, &[]).unwrap().cases.remove(0)
+    fn training(device: &str, batch: &str) -> Box<dyn ParsedCase> {
+        parsed("training", &[("model", "mlp"), ("runtime", "pytorch"), ("device", device), ("batch", batch)])
+    }
+
+    fn startup(start: &str, backend: &str) -> Box<dyn ParsedCase> {
+        parsed("startup", &[("stage", "first_call"), ("start", start), ("backend", backend)])
     }
 
     #[test]
@@ -252,49 +251,48 @@ mod tests {
             let mut worlds = Worlds::default();
             let (cold, warm) = (startup("cold", "shm"), startup("warm", "shm"));
             // What other cases of the same ranks run in is not new.
-            *worlds.place(&warm, starts, limit).world = Some(Box::new(Holding(Rc::default())));
-            worlds.left(&warm, true, true, limit);
-            assert!(worlds.place(&warm, starts, limit).world.is_some());
+            *worlds.place(&*warm, starts, limit).world = Some(Box::new(Holding(Rc::default())));
+            worlds.left(&*warm, true, true, limit);
+            assert!(worlds.place(&*warm, starts, limit).world.is_some());
             for _ in 0..2 {
-                let place = worlds.place(&cold, starts, limit);
+                let place = worlds.place(&*cold, starts, limit);
                 assert!(place.world.is_none() && place.fresh && !place.keep);
                 *place.world = Some(Box::new(Holding(Rc::default())));
-                worlds.left(&cold, true, true, limit);
+                worlds.left(&*cold, true, true, limit);
             }
         }
     }
 
     #[test]
     fn ranks_that_can_join_once_have_no_cold_start_under_a_launcher() {
-        let says = |start, backend, several| can_renew(&startup(start, backend), several);
+        let says = |start, backend, several| can_renew(&*startup(start, backend), several);
         assert!(says("cold", "mpi", false).unwrap_err().contains("without the launcher starts them"));
         for (start, backend, several) in [("cold", "mpi", true), ("cold", "shm", false), ("warm", "mpi", false)] {
             assert_eq!(says(start, backend, several), Ok(()), "{start} {backend} {several}");
         }
-        let mut once = startup("cold", "mpi");
-        once.settings.insert("trials".to_owned(), 1.into());
-        assert_eq!(can_renew(&once, false), Ok(()), "the ranks of its start are new");
+        let once = [("stage", "first_call"), ("start", "cold"), ("backend", "mpi"), ("trials", "1")];
+        assert_eq!(can_renew(&*parsed("startup", &once), false), Ok(()), "the ranks of its start are new");
     }
 
     #[test]
     fn one_case_at_a_time_holds_memory_of_gpus() {
         let host = Host { spread: None, cores: 2, available_memory: || None, virtualised: false, launched: None };
-        let given_back = |held: &Case, wanted: &Case| {
+        let given_back = |held: &dyn ParsedCase, wanted: &dyn ParsedCase| {
             let count = Rc::new(Cell::new(0));
             let mut worlds = Worlds::default();
             let limit = Duration::from_secs(1);
             *worlds.place(held, Starts { several: true, quickly: true }, limit).world =
                 Some(Box::new(Holding(Rc::clone(&count))));
             worlds.left(held, true, true, limit);
-            assert!(worlds.hold(held));
+            assert!(worlds.hold(held.case()));
             worlds.make_room(wanted, &host, true, limit);
-            assert_eq!(worlds.hold(held), count.get() == 0);
+            assert_eq!(worlds.hold(held.case()), count.get() == 0);
             count.get()
         };
         let (gpu, other) = (training("cuda", "2"), training("cuda", "4"));
         let (cpu, another) = (training("cpu", "2"), training("cpu", "4"));
-        assert_eq!(given_back(&gpu, &other), 1);
-        assert_eq!(given_back(&gpu, &gpu), 0, "it is prepared already");
-        assert_eq!([given_back(&cpu, &another), given_back(&cpu, &gpu), given_back(&gpu, &cpu)], [0; 3]);
+        assert_eq!(given_back(&*gpu, &*other), 1);
+        assert_eq!(given_back(&*gpu, &*gpu), 0, "it is prepared already");
+        assert_eq!([given_back(&*cpu, &*another), given_back(&*cpu, &*gpu), given_back(&*gpu, &*cpu)], [0; 3]);
     }
 }

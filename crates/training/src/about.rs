@@ -1,12 +1,12 @@
 //! What the two benchmarks declare, and which combinations of fields make sense.
 
-use contract::fields::{Execution, World, problem};
-use contract::{Benchmark, is_simulated};
+use contract::fields::{Execution, Supports, World, problem};
+use contract::{is_pytorch, is_simulated};
 use record::{About, Case, Command};
 use terms::FieldError;
 
 use super::resolve::{self, Task};
-use super::{MemoryBenchmark, TrainingBenchmark, declared, fields, kernel_times, limit, predict, repeat, torch, view};
+use super::{declared, fields, kernel_times, limit, predict, repeat, torch, view};
 
 /// The table entry of `training`.
 pub(super) static TRAINING: About = About {
@@ -65,9 +65,10 @@ pub(super) static MEMORY: About = About {
 };
 
 fn check(case: &mut Case) -> Result<(), FieldError> {
-    let benchmark: &dyn Benchmark = if case.benchmark == MEMORY.name { &MemoryBenchmark } else { &TrainingBenchmark };
+    let about = if case.benchmark == MEMORY.name { &MEMORY } else { &TRAINING };
     torch::resolve(case)?;
-    contract::fields::check(case, benchmark)?;
+    let phases = case.benchmark == TRAINING.name && !is_pytorch(case);
+    contract::fields::check(case, about, Supports { phases, ..Supports::default() })?;
     if is_simulated(case) {
         return Err(problem(
             "backend",
@@ -96,7 +97,7 @@ fn check(case: &mut Case) -> Result<(), FieldError> {
     }
     task.origin.check(&task.recipe.model.input)?;
     torch::check(case, &task)?;
-    contract::fields::reorder(case, benchmark.about());
+    contract::fields::reorder(case, about);
     Ok(())
 }
 

@@ -13,24 +13,26 @@ const NOTICED: f64 = 1e7;
 const SLOWEST: f64 = 4.0;
 
 /// The cost of a trial on this machine. Nothing is known of GPUs without measuring them.
-pub(super) fn here(case: &Case) -> TrialCost {
+pub(super) fn here(case: &Case, task: &Task) -> TrialCost {
     if is_on_gpus(case) {
         return TrialCost::default();
     }
-    let sample_s = step_s(case).unwrap_or(0.0);
+    let sample_s = step_s(case.ranks(), task).unwrap_or(0.0);
     // A trial has a sample that warms up and one that counts, at least.
     TrialCost { sample_s, more_s: (SLOWEST - 1.0) * 2.0 * sample_s, ..TrialCost::default() }
 }
 
-fn step_s(case: &Case) -> Option<f64> {
-    let task = Task::from_case(case).ok().filter(|task| task.sleep.is_none())?;
+fn step_s(ranks: u32, task: &Task) -> Option<f64> {
+    if task.sleep.is_some() {
+        return None;
+    }
     let model = &task.recipe.model;
     let flops = model.flops(model.headline()).ok().flatten()? * task.recipe.global_batch() as f64;
     if flops < NOTICED {
         return None;
     }
     let kind = (task.recipe.precision, engine::multiplier(task.recipe.precision, task.recipe.matmul)?);
-    let wanted = case.ranks() as usize * task.threads;
+    let wanted = ranks as usize * task.threads;
     Some(flops / (peak::of_one_core(kind) * wanted.min(machine::allowed_cpus().len()).max(1) as f64))
 }
 
@@ -43,7 +45,7 @@ mod tests {
     fn step(model: &str, batch: &str) -> f64 {
         let fields = [("model", model), ("batch", batch), ("ranks", "1"), ("threads", "1")];
         let plan = from_flags(&super::super::about::TRAINING, &fields, &[]).unwrap();
-        here(&plan.cases[0]).sample_s
+        here(&plan.cases[0], &Task::from_case(&plan.cases[0]).unwrap()).sample_s
     }
 
     #[test]

@@ -35,12 +35,15 @@ mod facts;
 mod skip;
 
 use ::view::View;
-use contract::{Benchmark, Host, Measured, Prepared, RankContext, Relations, Study, TrialCost, is_on_gpus, is_pytorch};
+use contract::{
+    Benchmark, Host, Measured, ParsedCase, Prepared, RankContext, Relations, Study, TrialCost, is_on_gpus, is_pytorch,
+};
 use measure::{Failure, Trial};
 use record::{About, Case, CaseLine, Plan};
 use serde_json::{Map, Value};
 
 use self::about::{MEMORY, TRAINING};
+use self::fields::MemoryHow;
 use self::prepared::WantedMeasures;
 use self::resolve::Task;
 
@@ -62,9 +65,9 @@ pub fn recipe(case: &Case) -> Option<Result<(parallel::Recipe, Option<parallel::
     is_native.then(|| Task::from_case(case).map(|task| (task.recipe, task.sleep.map(|sleep| sleep.times))))
 }
 
-/// A checked case's task, on a rank.
-fn task(case: &Case) -> Result<Task, Failure> {
-    Ok(Task::from_case(case)?)
+/// Bytes of the host that training holds on all ranks.
+fn memory(case: &Case, task: &Task) -> u64 {
+    if is_on_gpus(case) { 0 } else { predict::held(case, task) }
 }
 
 fn fault(trials: &[Trial]) -> Option<String> {
@@ -74,32 +77,40 @@ fn fault(trials: &[Trial]) -> Option<String> {
     }
 }
 
+/// The values of a case of training, read once.
+struct TrainingCase {
+    case: Case,
+    task: Task,
+    /// Whether steps are made twice, and their bits compared.
+    repeated: bool,
+    /// Whether kinds of kernels are timed.
+    kernel_times: bool,
+}
+
+/// The values of a case of memory, read once.
+struct MemoryCase {
+    case: Case,
+    task: Task,
+    how: MemoryHow,
+}
+
 impl Benchmark for TrainingBenchmark {
     fn about(&self) -> &'static About {
         &TRAINING
     }
 
+    fn parse(&self, case: &Case) -> Result<Box<dyn ParsedCase>, Failure> {
+        Ok(Box::new(TrainingCase {
+            case: case.clone(),
+            task: Task::from_case(case)?,
+            repeated: fields::Repeating::of(case)?.reproducible,
+            kernel_times: fields::ByKind::of(case)?.kernel_times,
+        }))
+    }
+
     fn complete(&self, plan: &mut Plan) {
         merge::single_ranks(plan, &TRAINING);
         baselines::complete(plan, &TRAINING);
-    }
-
-    fn memory(&self, case: &Case) -> u64 {
-        if is_on_gpus(case) { 0 } else { predict::held(case) }
-    }
-
-    fn trial_cost(&self, case: &Case) -> TrialCost {
-        cost::here(case)
-    }
-
-    fn prepare(&self, case: &Case, rank: &mut RankContext) -> Result<Box<dyn Prepared>, Failure> {
-        let repeated = fields::Repeating::of(case)?.reproducible;
-        let kernel_times = fields::ByKind::of(case)?.kernel_times;
-        prepared::prepare(task(case)?, WantedMeasures { peak: true, limit: None, repeated, kernel_times }, rank)
-    }
-
-    fn has_phases(&self, case: &Case) -> bool {
-        !is_pytorch(case)
     }
 
     fn keeps_prepared(&self) -> bool {
@@ -108,21 +119,6 @@ impl Benchmark for TrainingBenchmark {
 
     fn view(&self) -> Option<&'static dyn View> {
         Some(&view::TrainingView)
-    }
-
-    fn metrics(&self, case: &Case, measured: &Measured<'_>) -> Map<String, Value> {
-        let (Ok(task), Some(notes)) = (Task::from_case(case), metrics::read_notes(measured.trials.last())) else {
-            return Map::new();
-        };
-        let mut found = metrics::of_training(&metrics::balanced(task, &notes), measured, &notes, !is_pytorch(case));
-        if let Some(repeated) = repeat::found(measured) {
-            contract::reproducible::put(&mut found, repeated);
-        }
-        found
-    }
-
-    fn fault(&self, _case: &Case, trials: &[Trial]) -> Option<String> {
-        fault(trials)
     }
 
     fn relations<'a>(&self, all: &[&'a CaseLine]) -> Relations<'a> {
@@ -140,57 +136,50 @@ impl Benchmark for TrainingBenchmark {
     }
 }
 
+impl ParsedCase for TrainingCase {
+    fn case(&self) -> &Case {
+        &self.case
+    }
+
+    fn memory(&self) -> u64 {
+        memory(&self.case, &self.task)
+    }
+
+    fn trial_cost(&self) -> TrialCost {
+        cost::here(&self.case, &self.task)
+    }
+
+    fn prepare(&self, rank: &mut RankContext) -> Result<Box<dyn Prepared>, Failure> {
+        let Self { repeated, kernel_times, .. } = *self;
+        prepared::prepare(self.task.clone(), WantedMeasures { peak: true, limit: None, repeated, kernel_times }, rank)
+    }
+
+    fn metrics(&self, measured: &Measured<'_>) -> Map<String, Value> {
+        let Some(notes) = metrics::read_notes(measured.trials.last()) else { return Map::new() };
+        let task = metrics::balanced(self.task.clone(), &notes);
+        let mut found = metrics::of_training(&task, measured, &notes, !is_pytorch(&self.case));
+        if let Some(repeated) = repeat::found(measured) {
+            contract::reproducible::put(&mut found, repeated);
+        }
+        found
+    }
+
+    fn fault(&self, trials: &[Trial]) -> Option<String> {
+        fault(trials)
+    }
+}
+
 impl Benchmark for MemoryBenchmark {
     fn about(&self) -> &'static About {
         &MEMORY
     }
 
+    fn parse(&self, case: &Case) -> Result<Box<dyn ParsedCase>, Failure> {
+        Ok(Box::new(MemoryCase { case: case.clone(), task: Task::from_case(case)?, how: MemoryHow::of(case)? }))
+    }
+
     fn complete(&self, plan: &mut Plan) {
         merge::single_ranks(plan, &MEMORY);
-    }
-
-    fn memory(&self, case: &Case) -> u64 {
-        if is_on_gpus(case) { 0 } else { predict::held(case) }
-    }
-
-    fn trial_cost(&self, case: &Case) -> TrialCost {
-        cost::here(case)
-    }
-
-    fn prepare(&self, case: &Case, rank: &mut RankContext) -> Result<Box<dyn Prepared>, Failure> {
-        let limit = fields::MemoryHow::of(case)?.limit;
-        prepared::prepare(
-            task(case)?,
-            WantedMeasures { peak: false, limit, repeated: false, kernel_times: false },
-            rank,
-        )
-    }
-
-    fn metrics(&self, case: &Case, measured: &Measured<'_>) -> Map<String, Value> {
-        let (Ok(task), Some(notes)) = (Task::from_case(case), metrics::read_notes(measured.trials.last())) else {
-            return Map::new();
-        };
-        metrics::of_memory(&metrics::balanced(task, &notes), measured, &notes)
-    }
-
-    fn is_planned(&self, case: &Case, host: &Host) -> bool {
-        let ranks = case.ranks() as usize;
-        ranks > MEASURED
-            && ranks > host.cores
-            && host.spread.is_none()
-            && host.launched.is_none()
-            && !is_on_gpus(case)
-            && !is_pytorch(case)
-            // Without a limit, a search is for what fits this machine.
-            && fields::MemoryHow::of(case).is_ok_and(|memory| memory.limit.is_some() || !memory.find_max_batch)
-    }
-
-    fn predicted(&self, case: &Case) -> Map<String, Value> {
-        Task::from_case(case).map_or_else(|_| Map::new(), |task| metrics::predicted_memory(&task))
-    }
-
-    fn fault(&self, case: &Case, trials: &[Trial]) -> Option<String> {
-        if trials.is_empty() { search::exceeded(case) } else { fault(trials) }
     }
 
     fn view(&self) -> Option<&'static dyn View> {
@@ -206,5 +195,49 @@ impl Benchmark for MemoryBenchmark {
             search::largest(line).map(|batch| (declared::MAX_BATCH.name().to_owned(), Value::from(batch)))
         };
         Box::new(move |line| largest(line).into_iter().collect())
+    }
+}
+
+impl ParsedCase for MemoryCase {
+    fn case(&self) -> &Case {
+        &self.case
+    }
+
+    fn memory(&self) -> u64 {
+        memory(&self.case, &self.task)
+    }
+
+    fn trial_cost(&self) -> TrialCost {
+        cost::here(&self.case, &self.task)
+    }
+
+    fn prepare(&self, rank: &mut RankContext) -> Result<Box<dyn Prepared>, Failure> {
+        let wanted = WantedMeasures { peak: false, limit: self.how.limit, repeated: false, kernel_times: false };
+        prepared::prepare(self.task.clone(), wanted, rank)
+    }
+
+    fn metrics(&self, measured: &Measured<'_>) -> Map<String, Value> {
+        let Some(notes) = metrics::read_notes(measured.trials.last()) else { return Map::new() };
+        metrics::of_memory(&metrics::balanced(self.task.clone(), &notes), measured, &notes)
+    }
+
+    fn is_planned(&self, host: &Host) -> bool {
+        let ranks = self.case.ranks() as usize;
+        ranks > MEASURED
+            && ranks > host.cores
+            && host.spread.is_none()
+            && host.launched.is_none()
+            && !is_on_gpus(&self.case)
+            && !is_pytorch(&self.case)
+            // Without a limit, a search is for what fits this machine.
+            && (self.how.limit.is_some() || !self.how.find_max_batch)
+    }
+
+    fn predicted(&self) -> Map<String, Value> {
+        metrics::predicted_memory(&self.task)
+    }
+
+    fn fault(&self, trials: &[Trial]) -> Option<String> {
+        if trials.is_empty() { search::exceeded(&self.case) } else { fault(trials) }
     }
 }

@@ -347,7 +347,7 @@ mod tests {
         let flags = [("model", "mlp"), ("ranks", "2")];
         let plan =
             record::plan::from_flags(contract::Benchmark::about(&crate::TrainingBenchmark), &flags, &[]).unwrap();
-        let task = crate::task(&plan.cases[0]).unwrap();
+        let task = Task::from_case(&plan.cases[0]).unwrap();
         let notes = [(); 2].map(|()| Notes { peak_flops: 1e12, peak_source: "torch".to_owned(), ..Notes::default() });
         let share = |given| mfu(&task, 1e-3, &notes, (false, given));
         let own = share(None);

@@ -38,7 +38,7 @@ const KEPT: usize = 1 << 15;
 
 /// Bytes of all ranks of a checked case; 0 where no program can be built of it. Plans ask again for every launch, and vary
 /// what does not matter here: each sum is built once.
-pub(super) fn held(case: &Case) -> u64 {
+pub(super) fn held(case: &Case, task: &Task) -> u64 {
     static KNOWN: Mutex<BTreeMap<String, u64>> = Mutex::new(BTreeMap::new());
     let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
     let parts = case.parameters.iter().filter(|(name, _)| !WEIGHTLESS.contains(name));
@@ -46,8 +46,7 @@ pub(super) fn held(case: &Case) -> u64 {
     if let Some(bytes) = known().get(&key) {
         return *bytes;
     }
-    let Ok(task) = Task::from_case(case) else { return 0 };
-    let held = outlines(&task).map_or(0, |outlines| bytes(&task, &outlines));
+    let held = outlines(task).map_or(0, |outlines| bytes(task, &outlines));
     let mut known = known();
     if known.len() >= KEPT {
         known.clear();

@@ -16,7 +16,6 @@ type Exception = (&'static str, usize, &'static str);
 
 static EXCEPTIONS: &[Exception] = &[
     ("crates/comm/src/backend.rs", 4, "a backend may compute its times: what it must do names a call and its options"),
-    ("crates/contract/src/benchmark.rs", 4, "a benchmark may be computed by a backend, which its fields choose"),
     ("crates/engine/src/kernels/dense.rs", 15, "kernels call each other by way of the file that chooses between them"),
     ("crates/engine/src/kernels/rows.rs", 9, "the file that chooses a kernel also has the size of their pieces"),
     ("crates/engine/src/kernels/spatial.rs", 5, "the file that chooses a kernel also has what they share"),

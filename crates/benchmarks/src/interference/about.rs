@@ -1,13 +1,13 @@
 //! What the benchmark declares: its entry, and which combinations of fields make sense.
 
-use contract::fields::{Execution, Sampling, World, problem};
+use contract::fields::{Execution, Sampling, Supports, World, problem};
 use contract::runtime::{self, Native};
 use record::{About, Case, Command, WriteFields as _};
 use terms::{FieldError, Named};
 
+use super::activity;
 use super::declared::METRICS;
 use super::fields::{Activity, Beside, InterferenceFields, all_own, own};
-use super::{InterferenceBenchmark, activity};
 
 /// The table entry.
 pub(super) static ABOUT: About = About {
@@ -50,7 +50,7 @@ pub(super) fn check(case: &mut Case) -> Result<(), FieldError> {
     // Ranks of other threads are others.
     let fields = InterferenceFields { threads: Some(given.threads.unwrap_or(1)), ..given.clone() };
     fields.write(&given, case);
-    contract::fields::check(case, &InterferenceBenchmark)?;
+    contract::fields::check(case, &ABOUT, Supports::default())?;
     runtime::check(case, &[], Native::Host)?;
     check_sizes(&fields)?;
     if fields.activity == Activity::All || fields.beside == Beside::All {
@@ -160,10 +160,13 @@ mod tests {
         let case = &cases(&[("threads", "3"), ("activity", "product"), ("beside", "collective")]).unwrap()[1];
         assert_eq!((case.threads(), case.world.get("threads")), (3, Some(&3.into())));
         use contract::Benchmark as _;
+
+        use super::super::InterferenceBenchmark;
+        let wanted = |case: &Case| InterferenceBenchmark.parse(case).unwrap().cores_wanted();
         // Two ranks of three threads, and one more each beside them.
-        assert_eq!(InterferenceBenchmark.cores_wanted(case), 8);
+        assert_eq!(wanted(case), 8);
         let alone = &cases(&[("activity", "product"), ("beside", "none")]).unwrap()[0];
-        assert_eq!(InterferenceBenchmark.cores_wanted(alone), 2);
+        assert_eq!(wanted(alone), 2);
     }
 
     #[test]

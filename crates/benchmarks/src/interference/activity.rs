@@ -2,7 +2,7 @@
 
 use collective::CollectiveBenchmark;
 use comm::blocks;
-use contract::{Benchmark, Prepared, RankContext};
+use contract::{Benchmark, ParsedCase};
 use hardware::HardwareBenchmark;
 use measure::Failure;
 use record::{Case, SharedMap};
@@ -19,9 +19,8 @@ fn benchmark(activity: Activity) -> &'static dyn Benchmark {
     }
 }
 
-/// The activity as a case of its benchmark, with the ranks of this one.
-fn case_of(activity: Activity, case: &Case) -> Result<Case, Failure> {
-    let fields = InterferenceFields::of(case)?;
+/// The activity as a case of its benchmark, with the ranks of this one, which has these fields.
+fn case_of(activity: Activity, case: &Case, fields: &InterferenceFields) -> Result<Case, Failure> {
     let own: Vec<(&str, Value)> = match activity {
         Activity::Product => vec![
             ("test", "gemm".into()),
@@ -35,7 +34,7 @@ fn case_of(activity: Activity, case: &Case) -> Result<Case, Failure> {
                 ("op", fields.collective_op.name().into()),
                 ("dtype", Dtype::F32.name().into()),
                 ("reduce", "sum".into()),
-                ("bytes", used_bytes(bytes, &fields).into()),
+                ("bytes", used_bytes(bytes, fields).into()),
                 // Results stay the same from call to call: any number of calls is exact.
                 ("in_place", false.into()),
                 ("buffers", "registered".into()),
@@ -44,7 +43,7 @@ fn case_of(activity: Activity, case: &Case) -> Result<Case, Failure> {
         Activity::HostCopy => vec![("test", "copy".into()), ("threads", 1.into()), ("bytes", fields.copy_bytes.into())],
         Activity::StorageRead => {
             let path = fields.path.clone().unwrap_or_else(|| ".".to_owned());
-            vec![("test", "storage_read".into()), ("bytes", read_bytes(&fields).into()), ("path", path.into())]
+            vec![("test", "storage_read".into()), ("bytes", read_bytes(fields).into()), ("path", path.into())]
         }
         Activity::All => return Err(Failure::new("`all` stands for several activities, and is not one itself")),
     };
@@ -99,19 +98,14 @@ pub(super) fn refusal(activity: Activity, fields: &InterferenceFields) -> Option
     }
 }
 
-/// Bytes that it holds on all ranks.
-pub(super) fn memory(activity: Activity, case: &Case) -> u64 {
-    case_of(activity, case).map_or(0, |part| benchmark(activity).memory(&part))
-}
-
-/// Allocates and fills. Collective.
+/// The activity of a case with these fields, read as a case of its benchmark.
 ///
 /// # Errors
-/// What could not be had.
-pub(super) fn prepare(
+/// An activity that stands for several.
+pub(super) fn parse(
     activity: Activity,
     case: &Case,
-    context: &mut RankContext,
-) -> Result<Box<dyn Prepared>, Failure> {
-    benchmark(activity).prepare(&case_of(activity, case)?, context)
+    fields: &InterferenceFields,
+) -> Result<Box<dyn ParsedCase>, Failure> {
+    benchmark(activity).parse(&case_of(activity, case, fields)?)
 }

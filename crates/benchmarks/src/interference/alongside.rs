@@ -5,9 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
-use contract::RankContext;
+use contract::{ParsedCase, RankContext};
 use measure::{Failure, Trial, WrongReport};
-use record::Case;
 use serde_json::{Map, Value};
 
 use super::fields::Activity;
@@ -35,11 +34,16 @@ impl Alongside {
     ///
     /// # Errors
     /// What could not be had.
-    pub(super) fn start(activity: Activity, case: Case, threads: u32, context: RankContext) -> Result<Self, Failure> {
+    pub(super) fn start(
+        activity: Activity,
+        case: Arc<dyn ParsedCase>,
+        threads: u32,
+        context: RankContext,
+    ) -> Result<Self, Failure> {
         let ((orders, inbox), (outbox, answers)) = (channel(), channel());
         let going = Arc::new(AtomicBool::new(false));
         let seen = going.clone();
-        let work = move || serve((activity, &case), threads, context, &seen, &inbox, &outbox);
+        let work = move || serve((activity, &*case), threads, context, &seen, &inbox, &outbox);
         let thread = std::thread::Builder::new().name("beside".to_owned()).spawn(work);
         let thread =
             thread.map_err(|error| Failure::lacking(format!("starting the thread of the second activity: {error}")))?;

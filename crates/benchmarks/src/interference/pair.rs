@@ -3,12 +3,11 @@
 use comm::Communicator;
 use contract::{Prepared, RankContext, Work};
 use measure::{Failure, WrongReport};
-use record::Case;
 use serde_json::{Map, Value};
 
-use super::activity;
+use super::InterferenceCase;
 use super::alongside::Alongside;
-use super::fields::{Activity, InterferenceFields};
+use super::fields::Activity;
 
 /// A sample lasts at least so long, alone and beside another activity: several units of that are then within it, whatever
 /// part of a unit it began in.
@@ -28,27 +27,26 @@ struct Pair {
 /// # Errors
 /// What could not be had.
 pub(super) fn prepare(
-    case: &Case,
-    fields: &InterferenceFields,
+    InterferenceCase { fields, own, beside, .. }: &InterferenceCase,
     context: &mut RankContext,
 ) -> Result<Box<dyn Prepared>, Failure> {
-    let beside = match fields.beside.activity() {
-        Some(activity) => {
+    let beside = match beside {
+        Some((activity, case)) => {
             // Its operations are those of another thread: the status page shows what is timed.
             let apart = context.another_unwatched()?;
-            Some((activity, context.seat().with(apart)))
+            Some((*activity, case.clone(), context.seat().with(apart)))
         }
         None => None,
     };
     let (own, comm) = if fields.activity == Activity::Second {
         let apart = context.another()?;
         let mut second = context.seat().with(apart);
-        (activity::prepare(fields.activity, case, &mut second)?, Some(second.comm))
+        (own.prepare(&mut second)?, Some(second.comm))
     } else {
-        (activity::prepare(fields.activity, case, context)?, None)
+        (own.prepare(context)?, None)
     };
     let threads = fields.threads.unwrap_or(1);
-    let start = |(activity, context)| Alongside::start(activity, case.clone(), threads, context);
+    let start = |(activity, case, context)| Alongside::start(activity, case, threads, context);
     Ok(Box::new(Pair { beside: beside.map(start).transpose()?, own, comm }))
 }
 

@@ -6,12 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
 
 use collective::Word;
-use contract::{Prepared, RankContext};
+use contract::{ParsedCase, Prepared, RankContext};
 use measure::{Failure, WrongReport, machine};
-use record::Case;
 use trace::Clock;
 
-use super::activity;
 use super::fields::Activity;
 
 /// What the rank's own thread asks for.
@@ -57,7 +55,7 @@ struct Steady {
 
 /// Prepares the activity, and does what it is told until nobody is left to tell.
 pub(super) fn serve(
-    (activity, case): (Activity, &Case),
+    (activity, case): (Activity, &dyn ParsedCase),
     threads: u32,
     context: RankContext,
     going: &AtomicBool,
@@ -108,12 +106,12 @@ fn core_of(cores: &[u32], (ranks, index): (u32, u32), threads: u32) -> &[u32] {
 }
 
 impl Steady {
-    fn new(activity: Activity, case: &Case, mut context: RankContext) -> Result<Self, Failure> {
+    fn new(activity: Activity, case: &dyn ParsedCase, mut context: RankContext) -> Result<Self, Failure> {
         let word = match activity {
             Activity::Collective | Activity::Second => Some(Word::new(&mut *context.comm)?),
             _ => None,
         };
-        let prepared = activity::prepare(activity, case, &mut context)?;
+        let prepared = case.prepare(&mut context)?;
         let max_calls = prepared.work().max_calls;
         Ok(Self { prepared, word, context, max_calls, calls: 0 })
     }

@@ -116,8 +116,9 @@ fn every_admitted_case_is_right_on_a_model() {
         flags.extend([("backend", "sim".to_owned()), ("ranks", u32::to_string(&ranks))]);
         let flags: Vec<(&str, &str)> = flags.iter().map(|(name, value)| (*name, &**value)).collect();
         let Ok(case) = plans::case(&flags) else { continue };
-        assert!(benchmarks::is_modelled(&case), "{flags:?}");
-        let modelled = benchmarks::benchmark(&case.benchmark).unwrap().modelled(&case).unwrap();
+        let parsed = benchmarks::parse(&case).unwrap();
+        assert!(benchmarks::is_modelled(&*parsed), "{flags:?}");
+        let modelled = parsed.modelled().unwrap();
         let moves = case.word("op") != Some(Collective::Barrier);
         let right = modelled.check(&[]).unwrap();
         assert_eq!((right.count, right.compared > 0, modelled.left_out()), (0, moves, 0), "{flags:?}: {right:?}");

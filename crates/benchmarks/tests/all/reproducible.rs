@@ -91,7 +91,7 @@ fn of_trials(case: &Case, mut line: CaseLine, trials: Vec<Trial>) -> CaseLine {
     assert_eq!((line.wrong, &line.reason), (Some(0), &None), "every order is right");
     let times = line.time_s.clone().expect("times");
     let measured = benchmarks::Measured { times: &times, limit: None, peak: None, trials: &trials };
-    line.metrics.extend(benchmark("collective").expect("it is there").metrics(case, &measured));
+    line.metrics.extend(benchmarks::parse(case).expect("it was checked").metrics(&measured));
     line
 }
 

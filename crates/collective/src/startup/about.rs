@@ -1,12 +1,11 @@
 //! What the benchmark declares: its entry, and which combinations of fields make sense.
 
-use contract::fields::{Execution, Sampling, World, problem};
+use contract::fields::{Execution, Sampling, Supports, World, problem};
 use contract::runtime::{self, Native};
 use record::{About, Case, Caveat, Command, WriteFields as _};
 use serde_json::Value;
 use terms::FieldError;
 
-use super::StartupBenchmark;
 use super::call::{BYTES, OP, used_bytes};
 use super::declared::METRICS;
 use super::fields::{Stage, Start, StartupFields};
@@ -48,7 +47,7 @@ pub(super) fn check(case: &mut Case) -> Result<(), FieldError> {
     let given = StartupFields::of(case)?;
     let mut fields = given.clone();
     check_fields(&fields)?;
-    contract::fields::check(case, &StartupBenchmark)?;
+    contract::fields::check(case, &ABOUT, Supports::default())?;
     runtime::check(case, &[], native)?;
     if fields.stage == Stage::All || fields.start == Start::Both {
         // The cases that it stands for are checked one by one.
@@ -183,11 +182,12 @@ mod tests {
 
     #[test]
     fn a_cold_case_has_one_sample_in_each_trial_and_ranks_of_its_own() {
+        use super::super::StartupBenchmark;
         use contract::Benchmark as _;
         for case in cases(&[]).unwrap() {
             let is_cold = case.text("start") == Some("cold");
             assert_eq!((case.warmup(), case.iters()), if is_cold { (Some(0), Some(1)) } else { (None, None) });
-            assert_eq!(StartupBenchmark.needs_new_ranks(&case), is_cold);
+            assert_eq!(StartupBenchmark.parse(&case).unwrap().needs_new_ranks(), is_cold);
         }
         assert!(cases(&[("start", "cold"), ("iters", "1"), ("warmup", "0")]).is_ok());
     }

@@ -1,12 +1,11 @@
 //! What the benchmark declares: its entry, metrics, table, and which combinations of fields make sense.
 
-use contract::fields::{Execution, Sampling, World, problem};
+use contract::fields::{Execution, Sampling, Supports, World, problem};
 use contract::runtime::{self, Native};
 use record::show::{Column, Format, Show, Table};
 use record::{About, Better, Case, Command, Shape, WriteFields as _};
 use terms::FieldError;
 
-use super::KernelBenchmark;
 use super::fields::KernelFields;
 
 record::metrics! {
@@ -60,7 +59,7 @@ fn check(case: &mut Case) -> Result<(), FieldError> {
     // Ranks of other threads are others.
     let fields = KernelFields { threads: Some(given.threads.unwrap_or(1)), ..given.clone() };
     fields.write(&given, case);
-    contract::fields::check(case, &KernelBenchmark)?;
+    contract::fields::check(case, &ABOUT, Supports::default())?;
     runtime::check(case, &[], Native::Host)?;
     fields.sample()?;
     contract::fields::reorder(case, &ABOUT);
@@ -93,6 +92,7 @@ fn show() -> Show {
 mod tests {
     use contract::Benchmark as _;
 
+    use super::super::KernelBenchmark;
     use super::*;
 
     fn cases(fields: &[(&str, &str)]) -> Result<Vec<Case>, String> {
@@ -103,7 +103,7 @@ mod tests {
     fn a_case_says_its_operation_and_its_memory() {
         let some = cases(&[("kernel", "product_nn"), ("dims", "8x16x32x0x4,8x16x64x0x4"), ("ranks", "1,2")]).unwrap();
         assert_eq!(some.len(), 4);
-        let memory = |at: usize| KernelBenchmark.memory(&some[at]);
+        let memory = |at: usize| KernelBenchmark.parse(&some[at]).unwrap().memory();
         assert!(memory(0) >= 4 * (8 * 32 + 32 * 16 + 8 * 16) && memory(3) > memory(0), "{} {}", memory(0), memory(3));
         assert!(some.iter().all(|case| case.skip.is_none() && case.threads() == 1));
         assert!(cases(&[("kernel", "begin_norm"), ("dims", "none")]).is_ok(), "an operation without sizes");

@@ -34,8 +34,8 @@ pub(super) fn needed(steps: Vec<RankStart>, running: &[&Case]) -> Vec<RankStart>
 /// How often a launcher must start the ranks of these cases: for each world that it connects, and each case that needs new ranks.
 pub(super) fn starts(own: &[&Case]) -> u32 {
     let is_cold = |case: &Case| {
-        let needs = benchmarks::benchmark(&case.benchmark).is_some_and(|benchmark| benchmark.needs_new_ranks(case));
-        needs && case.trials() == Some(1) && super::is_launched(case) && case.ranks() > 1
+        let needs = || benchmarks::parse(case).is_ok_and(|parsed| parsed.needs_new_ranks());
+        case.trials() == Some(1) && super::is_launched(case) && case.ranks() > 1 && needs()
     };
     let cold = own.iter().filter(|case| is_cold(case)).count();
     let mut worlds: Vec<&record::SharedMap> = Vec::new();

@@ -132,7 +132,8 @@ fn the_packages_operands_and_results_are_ours() {
     }
     let (m, n, k, ranks, rank) = attention;
     let case = plan(&[("primitive", "cp_ring"), ("m", "600"), ("n", "2"), ("k", "16"), ("ranks", "3")]).unwrap();
-    let task = Task { rank, ..super::super::resolve::task(&case.cases[0]).unwrap() };
+    let fields = PrimitiveFields::of(&case.cases[0]).unwrap();
+    let task = Task { rank, ..super::super::resolve::task(&case.cases[0], &fields).unwrap() };
     assert_eq!((task.m, task.n, task.k, task.ranks), (m, n, k, ranks));
     let mut ours = Attention::new(&task).unwrap();
     ours.displace();

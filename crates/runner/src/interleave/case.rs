@@ -164,7 +164,7 @@ fn settings(case: &Case, max_seconds: f64) -> Settings {
     // The limit of the machine says nothing of the ratio, and takes time of the pairs. A gate may ask for it.
     let gates = Sampling::of(case).map(|sampling| sampling.expect).unwrap_or_default();
     let limits = gates.iter().any(|gate| gate.contains("limit"));
-    let of_case = crate::settings_of(case);
+    let of_case = crate::settings_of(case, benchmarks::trial_cost(case));
     Settings {
         target: 0.0,
         max_seconds: slice * f64::from(slices),

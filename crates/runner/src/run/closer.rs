@@ -4,12 +4,14 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
+use benchmarks::ParsedCase;
 use measure::{CaseRun, Settings};
 use record::{Case, CaseLine, StoreError};
 use terms::Status;
 
 use super::RunState;
-use crate::{admission, lines};
+use crate::admission::Admission;
+use crate::lines;
 
 /// Seconds that a look samples before it records steps, and that it records at least.
 const LOOK_S: f64 = 2.0;
@@ -25,12 +27,12 @@ impl RunState<'_> {
         let known: Vec<&CaseLine> = self.lines.iter().chain(self.setup.before).collect();
         let ok: Vec<&CaseLine> = known.into_iter().filter(|line| line.status == Status::Ok).collect();
         let steps: HashMap<&str, &CaseLine> = ok.iter().map(|line| (line.id.as_str(), *line)).collect();
-        let wanted: Vec<(Case, f64)> = benchmarks::all()
+        let wanted: Vec<(Box<dyn ParsedCase>, f64)> = benchmarks::all()
             .flat_map(|benchmark| benchmark.unexplained(&ok))
             .filter_map(|id| {
                 let case = self.cases.get(&id).filter(|case| !case.is_quick())?;
                 let step_s = steps.get(id.as_str())?.time_s.as_ref()?.median;
-                Some((case.clone(), 2.0 * LOOK_S.max(STEPS * step_s)))
+                Some((benchmarks::parse(case).ok()?, 2.0 * LOOK_S.max(STEPS * step_s)))
             })
             .collect();
         let total = wanted.len();
@@ -39,7 +41,8 @@ impl RunState<'_> {
             self.setup.observer.remarks("ranks of a launcher do not record steps after a run: use `rankmark profile`");
             return Ok(());
         }
-        for (number, (case, takes_s)) in (1..).zip(&wanted) {
+        for (number, (parsed, takes_s)) in (1..).zip(&wanted) {
+            let case = parsed.case();
             let ends = Instant::now() + Duration::from_secs_f64(takes_s.min(86_400.0));
             if self.driver.is_interrupted() {
                 break;
@@ -49,7 +52,7 @@ impl RunState<'_> {
                 continue;
             }
             self.setup.observer.looks_closer(case, number, total);
-            self.look_at(case, *takes_s)?;
+            self.look_at(&**parsed, *takes_s)?;
         }
         self.worlds.end();
         Ok(())
@@ -60,15 +63,16 @@ impl RunState<'_> {
         self.setup.observer.remarks(&format!("steps of the case with {ranks} ranks were not recorded: {why}"));
     }
 
-    fn look_at(&mut self, case: &Case, takes_s: f64) -> Result<(), StoreError> {
-        let several = self.setup.starter.several();
-        self.worlds.make_room(case, &self.driver.setup.host, several, super::START);
-        let admitted = if self.worlds.hold(case) { Ok(()) } else { admission::admit(case, &self.driver.setup.host) };
+    fn look_at(&mut self, parsed: &dyn ParsedCase, takes_s: f64) -> Result<(), StoreError> {
+        let (case, several) = (parsed.case(), self.setup.starter.several());
+        self.worlds.make_room(parsed, &self.driver.setup.host, several, super::START);
+        let host = &self.driver.setup.host;
+        let admitted = if self.worlds.hold(case) { Ok(()) } else { Admission::new(host).check(parsed) };
         if let Err(reason) = admitted {
             self.not_recorded(case, &reason);
             return Ok(());
         }
-        let own = crate::settings_of(case);
+        let own = crate::settings_of(case, parsed.trial_cost());
         let settings = Settings {
             traced: true,
             trials: Some(1),
@@ -79,9 +83,9 @@ impl RunState<'_> {
             ..own
         };
         let mut run = CaseRun::new(case, settings, false);
-        match self.in_world(case, &mut run) {
+        match self.in_world(parsed, &mut run) {
             Ok(()) => match lines::measured(&run, &self.driver.setup.host, (&[], &self.driver.setup.bounds), false) {
-                line if line.status == Status::Ok => self.trace(&run)?,
+                line if line.status == Status::Ok => self.trace(parsed, &run)?,
                 // The trials were right, and these steps were not: readers of the results must know.
                 line => self.not_recorded(case, &line.reason.unwrap_or_else(|| line.status.to_string())),
             },

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use benchmarks::benchmark;
+use benchmarks::ParsedCase;
 use measure::{CaseRun, Trial};
 use record::StoreError;
 use record::file::FileStem;
@@ -13,10 +13,9 @@ use super::RunState;
 
 impl RunState<'_> {
     /// Spans of the last trial on every rank, as a Chrome trace: of steps, else entry and exit of consecutive operations.
-    pub(super) fn trace(&self, run: &CaseRun) -> Result<(), StoreError> {
+    pub(super) fn trace(&self, parsed: &dyn ParsedCase, run: &CaseRun) -> Result<(), StoreError> {
         let Some(last) = run.trials.last() else { return Ok(()) };
-        let Some(benchmark) = benchmark(&run.case.benchmark) else { return Ok(()) };
-        let operations = || operations(last, benchmark.operation(&run.case));
+        let operations = || operations(last, parsed.operation());
         let timeline = last.timeline.as_ref().map_or_else(|| Cow::Owned(operations()), Cow::Borrowed);
         let name = FileStem::of(&run.case.id).and(run.trials.len() as u64 - 1).file(".json.gz");
         self.driver.setup.store.write_trace(&name, |to| trace::chrome::write(to, &timeline))

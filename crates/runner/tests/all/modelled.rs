@@ -166,7 +166,7 @@ fn more_ranks_than_can_be_started_are_refused_unless_none_is() {
         assert!(why.contains("1025 ranks: at most 1024 can be started"), "{why}");
     }
     let threads = case(&[("backend", "sim"), ("ranks", "300"), ("pace_bandwidth", "1GB/s")]).unwrap();
-    let why = runner::admit(&threads, &plans::HOST).unwrap_err();
+    let why = runner::admit(&threads, &plans::HOST).err().unwrap();
     assert!(why.contains("threads of one process"), "{why}");
 }
 
