@@ -12,7 +12,9 @@ pub fn for_plan(plan: &Plan, machine: &Machine, coordinator: Option<&Coordinator
     let place = |rank: u32| place(rank, &machine.host, &own, coordinator);
     let mut placements: Vec<Placement> = Vec::new();
     let host = host(coordinator, machine);
-    let has_ranks = |case: &&Case| !benchmarks::is_in_process(case) && !benchmarks::is_computed(case, &host);
+    let is_computed =
+        |case: &Case| benchmarks::parse(case).is_ok_and(|parsed| benchmarks::is_computed(&*parsed, &host));
+    let has_ranks = |case: &&Case| !benchmarks::is_in_process(case) && !is_computed(case);
     for case in plan.cases.iter().filter(has_ranks) {
         let bind = case.bind().to_owned();
         let (ranks, device) = (case.ranks(), case.device().unwrap_or("cpu").to_owned());
