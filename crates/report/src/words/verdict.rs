@@ -95,7 +95,7 @@ pub(crate) fn verdict(run: &Run, operations: &[Operation], findings: &[Finding])
     let limit = compared.as_ref().map(|(_, rest)| rest.clone()).or_else(|| limited(run, operations));
     let planned = run.cases.iter().filter(|case| is_planned(case)).count();
     if planned > 0 && timed == 0 && troubles.is_empty() {
-        let rest = "what each rank holds follows from the buffers of its program, and no rank ran";
+        let rest = "no rank ran, and all figures follow from the plan";
         return RunVerdict { tone: Tone::Good, word: "Planned, not measured".into(), rest: rest.into() };
     }
     if run.cases.is_empty() || timed == 0 && troubles.is_empty() {

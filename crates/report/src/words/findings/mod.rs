@@ -142,7 +142,7 @@ fn order(all: &mut [Finding]) {
 
 /// The first finding in the traces of a job, by its first sentence; the section about its steps has all of it, and the others.
 fn of_traces(found: &ExplainedFinding) -> Finding {
-    let what = found.what.trim();
+    let what = found.what.trim().trim_end_matches('.');
     let first = what.split_once(". ").map_or(what, |(first, _)| first);
     let title = if first.is_empty() { "Finding" } else { first };
     finding(FindingTopic::Steps, title, found.evidence.clone(), found.action.clone())
