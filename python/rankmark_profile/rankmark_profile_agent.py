@@ -20,7 +20,7 @@ Reads:
 Writes, each file whole or not at all:
     trace-rank<R>.json.gz          the PyTorch profiler's trace, or a copy of the script's own first export
     flight-rank<R>.pickle          the Flight Recorder at the end of the window
-    again-<R>.json                 the same of a rank that was started again and failed before its first step
+    again-<R>.json                 the same of a rank that torchrun started again, until it ends its first step
     steps-<R>.json                 step times in seconds and notes: at the end of the window, 20 steps later, at exit
     spill-<R>.jsonl                each step, when it ends: see rankmark_profile_spill.py
     hang-rank<R>.json              the Flight Recorder and the Python stack of a rank that ended no step for long
@@ -217,7 +217,7 @@ class Agent:
         self.look_at_group()
         window = self.window
         steps = None if window.seconds is not None else [window.first, window.last]
-        head = {**self.identity(), "window": steps, "window_s": window.seconds}
+        head = {**self.identity(), "window": steps, "window_s": window.seconds, "restarts": self.restarts}
         if not self.spill.open(os.path.join(self.folder, f"spill-{self.rank}.jsonl"), head, is_only=not self.is_rank):
             # Another process is rank 0, and this is another training of the same command.
             self.is_broken = self.is_other = True
@@ -225,7 +225,7 @@ class Agent:
             return
         if self.is_rank and self.trace is None:
             # A launcher may have started this rank before.
-            for name in ("trace-rank{}.json.gz", "flight-rank{}.pickle", "steps-{}.json"):
+            for name in ("trace-rank{}.json.gz", "flight-rank{}.pickle", "steps-{}.json", "again-{}.json"):
                 with contextlib.suppress(FileNotFoundError):
                     os.remove(os.path.join(self.folder, name.format(self.rank)))
         # Processes of multiprocessing run no functions of atexit.
@@ -516,3 +516,6 @@ def start(agent: Agent | None = None) -> None:
     atexit.register(finish, ours)
     os.register_at_fork(after_in_child=ours.adopt)
     install(ours)
+    if ours.restarts > 0 and ours.is_rank:
+        # Until it ends a step, nothing else says that there is this attempt.
+        ours.write_steps("again")

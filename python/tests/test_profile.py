@@ -352,7 +352,8 @@ class Jobs(Folders):
             cls.rank("failing", FAILING, alone),
             cls.rank("wrong", "train(3)", {**alone, "RANKMARK_PROFILE_STEPS": "ten"}),
             cls.rank("failed", FAILED, alone),
-            cls.rank("killed", KILLED, alone),
+            cls.rank("killed", KILLED, {**alone, "TORCHELASTIC_RESTART_COUNT": "1"}),
+            cls.rank("stuck", "import os\nos._exit(0)", {**alone, "TORCHELASTIC_RESTART_COUNT": "1"}),
             cls.rank("by-hand", BY_HAND, window),
             cls.rank("compiled", COMPILED, {"RANKMARK_PROFILE_STEPS": "10:20"}),
             cls.rank("untold", UNTOLD, window),
@@ -446,6 +447,12 @@ class Jobs(Folders):
             self.assertEqual(self.ran(name), "")
             self.assertEqual(self.files(), {"spill-0.jsonl"})
             self.check_spilled(self.spilled())
+
+    def test_an_attempt_that_ends_no_step_is_known(self) -> None:
+        self.assertEqual(self.ran("stuck"), "")
+        self.assertEqual(self.files(), {"again-0.json"})
+        again = read(self.results / "again-0.json")
+        self.assertEqual([again["restarts"], again["steps_ended"], again["ended"]], [1, 0, None])
 
     def check_spilled(self, spilled: list[Any]) -> None:
         self.assertEqual([step[0] for step in spilled], list(range(1, 15)))

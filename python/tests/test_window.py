@@ -19,11 +19,11 @@ class Windows(unittest.TestCase):
         self.assertTrue(window.is_over(50, 0.0))
 
     def test_short_steps_are_traced_for_longer(self) -> None:
-        window = Window({"RANKMARK_PROFILE_STEPS": "10:60:3"})
+        window = Window({"RANKMARK_PROFILE_STEPS": "10:60:4"})
         # 50 steps of 20 ms hold one of the pauses that come every second.
         self.assertTrue(window.has_enough(50))
         self.assertFalse(window.is_over(50, 1.0))
-        self.assertTrue(window.is_over(150, 3.0))
+        self.assertTrue(window.is_over(150, 4.0))
         self.assertTrue(window.is_over(200, 0.5))
         self.assertFalse(window.is_over(49, 60.0))
 

@@ -161,17 +161,20 @@ pub(crate) fn without_trace(notes: Vec<(u32, String)>) -> (Vec<String>, Vec<Stri
     (sentences.collect(), others)
 }
 
-/// Ranks that a launcher started again after the attempt that the files of steps are of, and that failed before their first step:
-/// which was the first of the last attempt. Each file with the number of its attempt.
+/// Ranks that a launcher started again after the attempt that the files of steps are of, and that ended no step: which failed first
+/// in the last attempt. Each file with the number of its attempt.
 pub(crate) fn again(files: &[(u32, RankFile)], shown: u32) -> Option<String> {
     let last = files.iter().map(|(restarts, _)| *restarts).max().filter(|last| *last > shown)?;
     let of_last = files.iter().filter(|(restarts, _)| *restarts == last);
-    let (rank, end) =
-        of_last.filter_map(|(_, file)| Some((file.rank, file.end.as_ref()?))).min_by_key(|(_, end)| end.at_unix_ns)?;
-    let (kind, message) = (&end.kind, beginning(&end.message));
-    Some(format!(
-        "the launcher then restarted the ranks, and rank {rank} failed before its first step with {kind}: {message}"
-    ))
+    let failed = of_last.filter_map(|(_, file)| Some((file.rank, file.end.as_ref()?)));
+    let what = match failed.min_by_key(|(_, end)| end.at_unix_ns) {
+        Some((rank, end)) => {
+            let (kind, message) = (&end.kind, beginning(&end.message));
+            format!("rank {rank} failed before its first step with {kind}: {message}")
+        }
+        None => "no rank ended a step".to_owned(),
+    };
+    Some(format!("the launcher then restarted the ranks, and {what}"))
 }
 
 /// A file of steps may be of another process than the rank's: of a helper that outlived it.
@@ -497,6 +500,8 @@ mod tests {
             "the launcher then restarted the ranks, and rank 1 failed before its first step with RuntimeError: no connection"
         );
         assert_eq!(again(&files, 1), None, "the attempt that is shown is the last");
+        let stuck = [(1, RankFile { end: None, ..file(0, 0, "") })];
+        assert_eq!(again(&stuck, 0).unwrap(), "the launcher then restarted the ranks, and no rank ended a step");
     }
 
     #[test]

@@ -115,11 +115,12 @@ pub(crate) fn steps(traces: &Path) -> JobSteps {
     }
     let again = texts(traces, "again-", ".json").filter_map(|(_, text)| record::from_json::<StepFile>(&text).ok());
     let again: Vec<(u32, RankFile)> = again.map(|file| (file.restarts, file.end())).collect();
-    if let Some(restarts) = files.iter().map(|file| file.restarts).max().filter(|restarts| *restarts > 0) {
+    let restarts = restarts(&files, &spills);
+    if restarts > 0 {
         let times = if restarts == 1 { "once".to_owned() } else { format!("{restarts} times") };
         notes.push(format!("the launcher restarted the ranks {times}: this is the last attempt"));
     }
-    ends.sentences.extend(ends::again(&again, files.iter().map(|file| file.restarts).max().unwrap_or(0)));
+    ends.sentences.extend(ends::again(&again, restarts));
     let slowest = |times: fn(&StepFile) -> &Vec<f64>| -> Vec<f64> {
         let steps = files.iter().map(|file| times(file).len()).min().unwrap_or(0);
         let longest = |step: usize| files.iter().map(|file| times(file)[step]).fold(0.0, f64::max);
@@ -141,6 +142,12 @@ pub(crate) fn steps(traces: &Path) -> JobSteps {
     // nsys records all of the job: no step is without it.
     let is_known = !files.is_empty() && files.iter().all(|file| file.trace.as_deref() != Some("nsys"));
     JobSteps { notes, descheduled, spills, ends, recording: is_known.then_some(recording) }
+}
+
+/// How often the launcher had restarted the ranks before the last attempt that ended a step. A rank may have been killed before it
+/// wrote its file of steps.
+fn restarts(files: &[StepFile], spills: &[Spill]) -> u32 {
+    files.iter().map(|file| file.restarts).chain(spills.iter().map(|spill| spill.restarts)).max().unwrap_or(0)
 }
 
 /// What went wrong in the ranks while they were traced: the last line of each.
@@ -193,4 +200,19 @@ fn texts(folder: &Path, begin: &str, end: &str) -> impl Iterator<Item = (String,
 pub(crate) fn windows(traces: &Path) -> Vec<Option<[f64; 2]>> {
     let files = texts(traces, "steps-", ".json").filter_map(|(_, text)| record::from_json::<StepFile>(&text).ok());
     files.map(|file| file.window_unix_s).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Its helpers may have said that there is this attempt, and that no step ended.
+    #[test]
+    fn an_attempt_that_was_killed_after_a_step_is_known() {
+        let head = r#"{"rank":0,"world":2,"pid":7,"window":[10,60],"restarts":2}"#;
+        let killed = Spill::read(&format!("{head}\n[1,2000,1000,0,[]]")).unwrap();
+        assert_eq!(restarts(&[], &[killed]), 2);
+        let before = record::from_json(r#"{"rank":0,"restarts":1}"#).unwrap();
+        assert_eq!([restarts(&[before], &[]), restarts(&[], &[])], [1, 0]);
+    }
 }

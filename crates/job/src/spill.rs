@@ -18,6 +18,8 @@ pub(crate) struct Spill {
     pub(crate) window: Option<(u32, u32)>,
     /// Seconds of the window, where it is one of seconds.
     pub(crate) window_s: Option<f64>,
+    /// How often the launcher had restarted the rank.
+    pub(crate) restarts: u32,
     pub(crate) steps: Vec<SpilledStep>,
 }
 
@@ -50,6 +52,7 @@ impl Spill {
             host: head["host"].as_str().map(str::to_owned),
             window: window.filter(|(first, last)| first < last),
             window_s: head["window_s"].as_f64(),
+            restarts: whole(&head["restarts"]).unwrap_or(0),
             steps,
         })
     }

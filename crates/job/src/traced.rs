@@ -28,9 +28,9 @@ const AGENT: [(&str, &str); 8] = [
 ];
 /// Folder of these files, inside the result's.
 const AGENT_FOLDER: &str = "agent";
-/// Steps that are traced when nobody says: after the job has warmed up, and enough to judge ranks by. They take 3 seconds at least,
-/// or are four times as many: of what comes every second, 50 short steps hold one.
-const STEPS: &str = "10:60:3";
+/// Steps that are traced when nobody says: after the job has warmed up, and enough to judge ranks by. They take 4 seconds at least,
+/// or are four times as many: three pauses name a rank, and of one that comes every second, 50 short steps hold one.
+const STEPS: &str = "10:60:4";
 /// A rank without a step for so long writes down where it is.
 const HANG_SECONDS: &str = "15";
 
