@@ -126,12 +126,14 @@ pub fn seconds(profile: &MachineProfile, constants: &Constants, step: &Step) -> 
     simulate(step, &costs).seconds
 }
 
-/// Refuses rows that are all about a thousand times too long: nothing else is off by that.
-fn refuse_milliseconds(errors: &[f64]) -> Result<(), Error> {
+/// Refuses rows that are all about a thousand times too long, by their relative errors: nothing else is off by that.
+///
+/// # Errors
+/// When the row in the middle is.
+pub fn refuse_milliseconds(errors: &[f64]) -> Result<(), Error> {
     let mut ratios: Vec<f64> = errors.iter().map(|error| 1.0 / (1.0 + error)).collect();
     ratios.sort_by(f64::total_cmp);
-    let middle = ratios[ratios.len() / 2];
-    if (300.0..3000.0).contains(&middle) {
+    if ratios.get(ratios.len() / 2).is_some_and(|middle| (300.0..3000.0).contains(middle)) {
         return Err(Error::new("the times of the rows are about 1,000 times as long as predicted")
             .cause("they are probably in milliseconds")
             .hint("step_s is in seconds"));

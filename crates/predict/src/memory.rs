@@ -44,7 +44,7 @@ pub fn category_name(category: Category) -> &'static str {
 }
 
 /// An estimate is at most so many times what the plan needs.
-pub(crate) const AT_MOST: f64 = 1.25;
+const AT_MOST: f64 = 1.25;
 
 /// What the stage needs that needs the most, by its plan where this program trains.
 pub fn memory(step: &Step) -> MemoryNeed {
@@ -55,19 +55,37 @@ pub fn memory(step: &Step) -> MemoryNeed {
     }
 }
 
+/// Whether no rank needs more than so many bytes, by what [`memory`] says. Plans take the longest, so the estimate is asked first, and
+/// then the plan of the stage that it finds fullest: mostly one of them refuses what does not fit.
+pub(crate) fn fits(step: &Step, limit: u64) -> bool {
+    let estimate = estimated(step);
+    if estimate.bytes() as f64 > AT_MOST * limit as f64 {
+        return false;
+    }
+    let is_planned = step.workload.software == Software::Rankmark && step.stages.len() > 1;
+    if is_planned && planned_stage(step, estimate.stage).is_ok_and(|need| need.bytes() > limit) {
+        return false;
+    }
+    memory(step).bytes() <= limit
+}
+
 /// By the plan of each stage's first rank.
 fn planned(step: &Step) -> Result<MemoryNeed, FieldError> {
-    let recipe = &step.workload.recipe;
     let mut most = MemoryNeed::default();
     for stage in 0..step.stages.len() {
-        let plan = parallel::outline(recipe, stage * recipe.mesh.data * recipe.mesh.tensor, |_| 0)?;
-        let categories = plan.categories.into_iter().map(|(category, bytes)| (category, bytes as u64)).collect();
-        let need = MemoryNeed { stage, categories };
+        let need = planned_stage(step, stage)?;
         if need.bytes() > most.bytes() {
             most = need;
         }
     }
     Ok(most)
+}
+
+fn planned_stage(step: &Step, stage: usize) -> Result<MemoryNeed, FieldError> {
+    let recipe = &step.workload.recipe;
+    let plan = parallel::outline(recipe, stage * recipe.mesh.data * recipe.mesh.tensor, |_| 0)?;
+    let categories = plan.categories.into_iter().map(|(category, bytes)| (category, bytes as u64)).collect();
+    Ok(MemoryNeed { stage, categories })
 }
 
 /// Without any plan.

@@ -188,15 +188,21 @@ fn row(table: &HeadedTable<'_>, line: usize, cells: &[String]) -> Result<Row, St
         sequence: count("sequence")?,
         vocabulary: count("vocabulary")?,
     };
-    let chunks = optional("interleave")?;
+    let (chunks, micros) = (optional("interleave")?, global / micro_batch / mesh.data);
+    if chunks > 1 && !micros.is_multiple_of(mesh.pipeline) {
+        return Err(format!(
+            "interleave is {chunks}: {micros} micro-batches are not a multiple of {} stages",
+            mesh.pipeline
+        ));
+    }
     let workload = Workload {
         recipe: Recipe {
             micro_batch,
-            micro_batches: vec![global / micro_batch / mesh.data; mesh.data],
+            micro_batches: vec![micros; mesh.data],
             schedule: if chunks > 1 { Schedule::Interleaved } else { Schedule::OneForwardOneBackward },
             chunks,
             stages: shape.stages(mesh.pipeline * chunks)?,
-            sequence_parallel: matches!(table.cell(cells, "sequence_parallel"), "1" | "true" | "yes"),
+            sequence_parallel: yes_or_no("sequence_parallel", table.cell(cells, "sequence_parallel"))?,
             recompute: full,
             ..shape.megatron(mesh)?
         },
@@ -205,9 +211,19 @@ fn row(table: &HeadedTable<'_>, line: usize, cells: &[String]) -> Result<Row, St
         recompute_attention: attention,
         emulated: Emulated::default(),
     };
+    // Of a step that is as short as it may be: one that is too long to be planned here can be predicted.
     parallel::check(&Recipe { micro_batches: vec![chunks * mesh.pipeline; mesh.data], ..workload.recipe.clone() })
         .map_err(|refused| refused.error.what)?;
     Ok(Row { line, workload, step_s, spread: 0.0, count: 1 })
+}
+
+/// Whether a cell says yes, which programs write in several ways.
+fn yes_or_no(name: &str, cell: &str) -> Result<bool, String> {
+    match cell.to_lowercase().as_str() {
+        "1" | "true" | "yes" => Ok(true),
+        "" | "0" | "false" | "no" => Ok(false),
+        _ => Err(format!("{name} is `{cell}`; valid values: 0, 1, false, true, no, yes")),
+    }
 }
 
 /// The sizes of a GPT model.

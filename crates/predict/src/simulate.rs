@@ -66,7 +66,6 @@ impl Times {
         let recipe = &workload.recipe;
         let mesh = recipe.mesh;
         let (node, all) = (workload.ranks_per_node, mesh.ranks());
-        let between = mesh.tensor * mesh.data;
         let cut = if costs.habits().cut_transfers { mesh.tensor as u64 } else { 1 };
         let tensor = ExchangeGroup::strided(mesh.tensor, 1, node, all);
         let link = |stage: usize| {
@@ -74,7 +73,8 @@ impl Times {
             let bytes = step.pieces.blocks[step.pieces.places[block]].output_bytes;
             // With sequence parallelism a part has its own rows only, and nothing is left to cut.
             let cut = if recipe.sequence_parallel { 1 } else { cut };
-            let sent = costs.exchange(Collective::SendRecv, ExchangeGroup::strided(2, between, node, all), bytes / cut);
+            let pair = ExchangeGroup::of_stages(mesh, stage, (stage + 1) % mesh.pipeline, node);
+            let sent = costs.exchange(Collective::SendRecv, pair, bytes / cut);
             let gathered = if cut > 1 { costs.exchange(Collective::AllGather, tensor, bytes) } else { 0.0 };
             sent + gathered
         };
@@ -83,9 +83,11 @@ impl Times {
         };
         let tied = |stage: &StagePieces| {
             let elements: usize = stage.units.iter().filter(|unit| unit.tied).map(|unit| unit.elements).sum();
-            elements as u64 * state(stage)
+            // Of gradients that replicas hold shards of, both stages sum the same shard.
+            let own = if stage.level >= 2 { elements / mesh.data } else { elements };
+            own as u64 * state(stage)
         };
-        let ends = ExchangeGroup::strided(2, between * (mesh.pipeline - 1).max(1), node, all);
+        let ends = ExchangeGroup::of_stages(mesh, 0, mesh.pipeline - 1, node);
         let world = ExchangeGroup::strided(all, 1, node, all);
         // A stage like the one before takes as long.
         let mut updates: Vec<UpdateTimes> = Vec::with_capacity(mesh.pipeline);
@@ -303,3 +305,6 @@ impl Times {
         micros * (tensor + transfers) + gradients + if is_tied { self.ends } else { 0.0 }
     }
 }
+
+#[cfg(test)]
+mod tests;

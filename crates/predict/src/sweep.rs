@@ -3,9 +3,13 @@
 //! The bound is admissible: a stage cannot begin before the first micro-batch has come through all stages before it, and the step
 //! cannot end before the last gradient has gone back through them. Candidates are simulated by their bounds, the least first, until
 //! the bound of the next is above the worst of the best found.
+//!
+//! Memory that comes first is a little below what is needed. So the best are those whose plans fit, too: one that does not is no
+//! reason to end the search.
 
 mod bound;
 mod candidates;
+mod fastest;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,7 +18,7 @@ use parallel::{Pieces, StagePieces, pieces};
 use terms::Error;
 
 use crate::Costs;
-use crate::memory::{AT_MOST, estimated, memory};
+use crate::memory::{fits, memory};
 use crate::passes::{BlockTimes, block_times};
 use crate::prediction::{Prediction, Predictor};
 use crate::simulate::{Times, play};
@@ -22,6 +26,7 @@ use crate::workload::{Step, Workload};
 
 use bound::ModelBounds;
 pub use candidates::{Candidate, Choices};
+use fastest::Fastest;
 
 /// What a sweep found.
 #[derive(Clone, Debug, PartialEq)]
@@ -98,6 +103,19 @@ impl SweepCache<'_> {
         let base = &workload;
         self.stages.entry(key).or_insert_with(|| base.stages().ok().map(Arc::new)).clone()
     }
+
+    /// The whole step of a candidate; None where it cannot be simulated.
+    fn step(&mut self, candidate: &Candidate) -> Option<Step> {
+        let workload = candidate.workload(self.base);
+        let (blocks, stages) = (self.blocks(candidate)?, self.stages(candidate, &workload)?);
+        let timetable = workload.timetable(candidate.micros).ok()?;
+        Some(Step { pieces: Arc::clone(&blocks.0), stages, timetable, workload })
+    }
+
+    /// Whether a candidate truly fits.
+    fn fits(&mut self, candidate: &Candidate, limit: u64) -> bool {
+        self.step(candidate).is_some_and(|step| fits(&step, limit))
+    }
 }
 
 /// Finds the best candidates.
@@ -109,6 +127,7 @@ pub fn sweep(predictor: &Predictor, base: &Workload, choices: &Choices, top: usi
     let costs = Costs::new(&predictor.profile, predictor.constants, base.software, ranks as u32);
     let mut cache = SweepCache { base, costs: &costs, blocks: HashMap::new(), stages: HashMap::new() };
     let bounds = ModelBounds::new(base);
+    let limit = predictor.profile.memory_bytes;
     let mut open: Vec<(f64, Candidate)> = Vec::new();
     let (mut legal, mut smallest): (usize, Option<(Candidate, u64)>) = (0, None);
     choices.for_each(base, &mut |candidate| {
@@ -119,7 +138,7 @@ pub fn sweep(predictor: &Predictor, base: &Workload, choices: &Choices, top: usi
         if smallest.is_none_or(|known| bytes < known.1) {
             smallest = Some((*candidate, bytes));
         }
-        if bytes <= predictor.profile.memory_bytes {
+        if bytes <= limit {
             let times = if candidate.recompute { again } else { plain };
             open.push((bounds.seconds(candidate, pieces, times, &costs), *candidate));
         }
@@ -130,9 +149,9 @@ pub fn sweep(predictor: &Predictor, base: &Workload, choices: &Choices, top: usi
     }
     let fitting = open.len();
     open.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let (mut found, mut simulated): (Vec<(f64, Candidate)>, usize) = (Vec::new(), 0);
+    let (mut found, mut simulated) = (Fastest::default(), 0);
     for (bound, candidate) in open {
-        if found.len() >= top && bound > found[top - 1].0 {
+        if found.has_best(top, bound, |candidate| cache.fits(candidate, limit)) {
             break;
         }
         let workload = candidate.workload(base);
@@ -141,11 +160,14 @@ pub fn sweep(predictor: &Predictor, base: &Workload, choices: &Choices, top: usi
         };
         let Some(seconds) = quick(&costs, workload, &candidate, &blocks, &stages) else { continue };
         simulated += 1;
-        let at = found.partition_point(|known| known.0 <= seconds);
-        found.insert(at, (seconds, candidate));
+        found.add(seconds, candidate);
     }
-    let best = ranked(predictor, base, &found, top);
-    let smallest = if best.is_empty() { smallest } else { None };
+    let best = ranked(predictor, base, &found.into_best(top, |candidate| cache.fits(candidate, limit)));
+    let smallest = smallest.filter(|_| best.is_empty()).map(|(candidate, least)| {
+        // The least that it may need can be below the limit. What it does need is not.
+        let step = if least <= limit { cache.step(&candidate) } else { None };
+        (candidate, step.map_or(least, |step| memory(&step).bytes()))
+    });
     Ok(Swept { legal, fitting, simulated, best, smallest })
 }
 
@@ -177,18 +199,11 @@ fn quick(
     Some(end + rounds as f64 * (end - before))
 }
 
-/// The best of those that truly fit, predicted in full.
-fn ranked(predictor: &Predictor, base: &Workload, found: &[(f64, Candidate)], top: usize) -> Vec<Ranked> {
+/// The best, predicted in full.
+fn ranked(predictor: &Predictor, base: &Workload, found: &[Candidate]) -> Vec<Ranked> {
     let mut best: Vec<(Ranked, [f64; crate::CONSTANTS])> = Vec::new();
-    for (_, candidate) in found {
-        if best.len() == top {
-            break;
-        }
+    for candidate in found {
         let Ok(step) = candidate.workload(base).step() else { continue };
-        let limit = predictor.profile.memory_bytes;
-        if estimated(&step).bytes() as f64 > AT_MOST * limit as f64 || memory(&step).bytes() > limit {
-            continue;
-        }
         let (prediction, slopes) = predictor.predict_with_slopes(&step);
         best.push((Ranked { candidate: *candidate, prediction, tied: false }, slopes));
     }

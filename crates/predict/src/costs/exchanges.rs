@@ -1,5 +1,6 @@
 //! The time of an exchange.
 
+use parallel::Mesh;
 use record::{ConstantName, TransferTime};
 use terms::Collective;
 
@@ -29,6 +30,19 @@ impl ExchangeGroup {
             groups: (node / per_node).max(1) as u32,
             node: node as u32,
         }
+    }
+
+    /// A rank of one stage and the rank at its place in another, on nodes of `node` ranks each. All such pairs exchange at once, and
+    /// are taken to be on two nodes where any of them is, because the step waits for the slowest. Each rank then has its own part of
+    /// its node's links, however few ranks of these stages are there: those of other stages send, too.
+    pub fn of_stages(mesh: Mesh, one: usize, other: usize, node: usize) -> Self {
+        let node = node.min(mesh.ranks()).max(1);
+        let of_stage = (mesh.tensor * mesh.data).max(1);
+        let first = one.min(other) * of_stage;
+        let last = (one.max(other) + 1) * of_stage - 1;
+        // All pairs lie between these two ranks. Where they are on different nodes, at least one pair is, too.
+        let per_node = if first / node == last / node { 2 } else { 1 };
+        Self { ranks: 2, per_node: per_node as u32, groups: (node / per_node).max(1) as u32, node: node as u32 }
     }
 
     /// Nodes that the group spans.
@@ -143,9 +157,30 @@ mod tests {
         let data = ExchangeGroup::strided(16, 4, 8, 64);
         assert_eq!((data.per_node, data.groups, data.nodes()), (2, 4, 8));
         // Stages on different nodes: all eight ranks of a node send at once.
-        let link = ExchangeGroup::strided(2, 16, 8, 64);
+        let link = ExchangeGroup::of_stages(Mesh { data: 4, tensor: 4, pipeline: 4 }, 0, 1, 8);
         assert_eq!((link.per_node, link.groups, link.nodes()), (1, 8, 2));
         assert_eq!(ExchangeGroup::strided(2, 1, 8, 2).nodes(), 1);
+    }
+
+    #[test]
+    fn stages_are_on_two_nodes_where_any_pair_of_their_ranks_is() {
+        for (data, tensor, pipeline) in [(1, 1, 8), (1, 2, 6), (3, 1, 4), (2, 2, 3), (1, 5, 2), (8, 1, 3)] {
+            let mesh = Mesh { data, tensor, pipeline };
+            for node in 1..=mesh.ranks() + 1 {
+                for (one, other) in (0..pipeline).flat_map(|one| (0..pipeline).map(move |other| (one, other))) {
+                    let rank = |stage: usize, at: usize| stage * data * tensor + at;
+                    let crosses = (0..data * tensor).any(|at| rank(one, at) / node != rank(other, at) / node);
+                    let group = ExchangeGroup::of_stages(mesh, one, other, node);
+                    assert!(one == other || (group.nodes() > 1) == crosses, "{mesh}, {node}: {one} and {other}");
+                }
+            }
+        }
+        // The ends of a pipeline that is on one node, and a link of a longer one.
+        let ends = ExchangeGroup::of_stages(Mesh { data: 1, tensor: 1, pipeline: 4 }, 0, 3, 4);
+        assert_eq!((ends.per_node, ends.groups, ends.nodes()), (2, 2, 1));
+        let long = Mesh { data: 1, tensor: 4, pipeline: 16 };
+        let links = (0..15).map(|stage| ExchangeGroup::of_stages(long, stage, stage + 1, 8));
+        assert_eq!(links.filter(|link| link.nodes() > 1).count(), 7);
     }
 
     #[test]

@@ -53,4 +53,10 @@ fn milliseconds_for_seconds_are_refused() {
     let (profile, constants, made) = rows(&[1000.0; 5]);
     let why = fit(&profile, constants, &made).unwrap_err();
     assert!(why.cause.unwrap().contains("milliseconds"));
+    // Also where nothing is fitted: a few rows of another machine do not matter.
+    let off = |times: f64| 1.0 / times - 1.0;
+    assert!(refuse_milliseconds(&[off(900.0), off(1.1), off(1100.0)]).is_err());
+    for others in [vec![off(1.2), off(900.0), off(0.9)], vec![off(50.0)], Vec::new()] {
+        refuse_milliseconds(&others).unwrap();
+    }
 }

@@ -39,3 +39,17 @@ fn the_memory_of_this_program_is_that_of_the_fullest_plan() {
         assert_eq!(memory(&others), estimated(&others));
     }
 }
+
+#[test]
+fn a_step_fits_into_what_its_memory_is_and_not_into_less() {
+    for (data, tensor, pipeline) in [(2, 1, 1), (1, 1, 2), (1, 1, 3)] {
+        for software in [Software::Rankmark, Software::Megatron] {
+            let mut workload = workload(Mesh { data, tensor, pipeline });
+            workload.software = software;
+            let step = workload.step().unwrap();
+            let need = memory(&step).bytes();
+            assert!(fits(&step, need) && !fits(&step, need - 1), "{data}x{tensor}x{pipeline} of {software}: {need}");
+            assert!(!fits(&step, need / 2));
+        }
+    }
+}

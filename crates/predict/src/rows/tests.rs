@@ -44,6 +44,13 @@ fn rows_that_cannot_be_used_are_listed_with_the_reason() {
         with(10, "0"),
         with(14, "sometimes"),
         with(5, "25"),
+        with(15, "2"),
+        // Three micro-batches of two stages of two chunks.
+        line(|at| match at {
+            11 => Some("2"),
+            13 => Some("24"),
+            _ => None,
+        }),
     ];
     let rows = read_rows(&format!("{HEAD}\n{}\n", lines.join("\n"))).unwrap();
     assert_eq!((rows.rows.len(), rows.rows[0].line, rows.rows[0].step_s), (1, 2, 0.25));
@@ -57,10 +64,38 @@ fn rows_that_cannot_be_used_are_listed_with_the_reason() {
         "pipeline is `0`",
         "recompute is `sometimes`",
         "25 layers",
+        "sequence_parallel is `2`",
+        "interleave is 2: 3 micro-batches",
     ];
     assert_eq!(rows.skipped.len(), says.len(), "{:?}", rows.skipped);
     for ((number, why), (at, says)) in rows.skipped.iter().zip(says.iter().enumerate()) {
         assert!(*number == at + 3 && why.contains(says), "line {number}: {why} lacks {says}");
+    }
+}
+
+#[test]
+fn a_row_whose_micro_batches_fit_its_interleave_is_used() {
+    let rows = read_rows(&format!("{HEAD}\n{}\n", line(|at| (at == 11).then_some("2")))).unwrap();
+    let recipe = &rows.rows[0].workload.recipe;
+    assert_eq!((recipe.chunks, recipe.micro_batches.as_slice()), (2, [4, 4].as_slice()));
+    rows.rows[0].workload.step().unwrap();
+}
+
+#[test]
+fn sequence_parallelism_is_read_however_it_is_written() {
+    for (cell, wanted) in [
+        ("1", true),
+        ("true", true),
+        ("True", true),
+        ("TRUE", true),
+        ("Yes", true),
+        ("", false),
+        ("0", false),
+        ("False", false),
+        ("no", false),
+    ] {
+        let rows = read_rows(&format!("{HEAD}\n{}\n", line(|at| (at == 15).then_some(cell)))).unwrap();
+        assert_eq!(rows.rows[0].workload.recipe.sequence_parallel, wanted, "`{cell}`");
     }
 }
 

@@ -47,6 +47,8 @@ pub(super) struct Stage<'a> {
     open: Option<OpenPass>,
     /// Backward passes that each unit still waits for.
     left: Vec<usize>,
+    /// Backward passes that wrote to each unit since its gradients were exchanged.
+    since: Vec<usize>,
     reduced: Vec<bool>,
     /// Passes of each chunk without any exchange among replicas: forward and backward.
     whole: Vec<[Parts; 2]>,
@@ -82,6 +84,7 @@ impl<'a> Stage<'a> {
             queued: VecDeque::new(),
             open: None,
             left: own.units.iter().map(|unit| unit.writers.len() * micros).collect(),
+            since: vec![0; own.units.len()],
             reduced: vec![false; own.units.len()],
             whole: whole.collect(),
             backward_left: vec![micros; own.chunks.len()],
@@ -288,12 +291,16 @@ impl<'a> Stage<'a> {
     fn wrote(&mut self, block: usize, reductions: &mut Vec<f64>, shared: &mut SharedStages) {
         for unit in self.units(block) {
             self.left[*unit] -= 1;
-            let complete = self.left[*unit] == 0 || self.data.level >= 2;
-            if !complete {
+            self.since[*unit] += 1;
+            // Shards are exchanged for each micro-batch, when the last of the blocks has written that share the unit.
+            let own = &self.step.stages[self.at].units[*unit];
+            let each_time = self.data.level >= 2 && self.since[*unit] == own.writers.len();
+            if !each_time && self.left[*unit] > 0 {
                 continue;
             }
+            self.since[*unit] = 0;
             self.pass_time(self.data.partial[*unit], |parts| &mut parts.tensor);
-            let is_tied = self.step.stages[self.at].units[*unit].tied && self.step.workload.recipe.mesh.pipeline > 1;
+            let is_tied = own.tied && self.step.workload.recipe.mesh.pipeline > 1;
             if self.data.level < 2 && (!self.data.overlap || is_tied) {
                 continue;
             }

@@ -138,8 +138,9 @@ impl ModelBounds {
             let blocks = range.map(|block| &times[pieces.places[block]]);
             blocks.map(|block| block.forward.total() + block.backward.total()).sum()
         };
-        let link = self.link(candidate, pieces, costs);
         let (mut before, mut most) = (0.0, 0.0_f64);
+        // Links within a node take as long as each other, and so do those between nodes.
+        let mut links: [Option<f64>; 2] = [None; 2];
         for stage in 0..pipeline {
             let first = passes(self.range(candidate, stage));
             let others: f64 =
@@ -149,21 +150,14 @@ impl ModelBounds {
             // What a stage computes goes through all stages before it, first and last; its update does not.
             let computed = before + micros * (first + others) + after;
             most = most.max(computed).max(micros * within + after);
-            before += first + 2.0 * link;
+            before += first;
+            if stage + 1 < pipeline {
+                let pair = ExchangeGroup::of_stages(candidate.mesh, stage, stage + 1, self.node);
+                let known = &mut links[usize::from(pair.nodes() > 1)];
+                before += 2.0 * *known.get_or_insert_with(|| link(candidate, pieces, pair, costs));
+            }
         }
         most
-    }
-
-    /// Seconds of a transfer between two stages, at least.
-    fn link(&self, candidate: &Candidate, pieces: &Pieces, costs: &Costs<'_>) -> f64 {
-        let mesh = candidate.mesh;
-        if mesh.pipeline == 1 {
-            return 0.0;
-        }
-        let bytes = pieces.blocks.iter().map(|block| block.output_bytes).min().unwrap_or(0);
-        let cut = if costs.habits().cut_transfers { mesh.tensor as u64 } else { 1 };
-        let group = ExchangeGroup::strided(2, mesh.tensor * mesh.data, self.node, mesh.ranks());
-        SURE * costs.exchange(Collective::SendRecv, group, bytes / cut)
     }
 
     /// Seconds of exchanges among replicas, at least: within each micro-batch, and after the last.
@@ -184,6 +178,13 @@ impl ModelBounds {
             _ => (time(Collective::ReduceScatter, state) + 2.0 * gathered(), 0.0),
         }
     }
+}
+
+/// Seconds of a transfer between the ranks of two stages, at least.
+fn link(candidate: &Candidate, pieces: &Pieces, pair: ExchangeGroup, costs: &Costs<'_>) -> f64 {
+    let bytes = pieces.blocks.iter().map(|block| block.output_bytes).min().unwrap_or(0);
+    let cut = if costs.habits().cut_transfers { candidate.mesh.tensor as u64 } else { 1 };
+    SURE * costs.exchange(Collective::SendRecv, pair, bytes / cut)
 }
 
 /// Sums of all before each, and of all.

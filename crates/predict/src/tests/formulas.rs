@@ -81,6 +81,21 @@ fn exchanges_of_gradients_hide_behind_the_backward_pass_if_they_may() {
 }
 
 #[test]
+fn shards_of_a_unit_that_two_blocks_write_to_are_exchanged_once_for_each_micro_batch() {
+    for sharded in [2, 3] {
+        let mut workload = workload(Mesh { data: 2, tensor: 1, pipeline: 1 });
+        workload.recipe.sharded = sharded;
+        workload.recipe.overlap = false;
+        workload.recipe.micro_batches = vec![3; 2];
+        let step = workload.step().unwrap();
+        let units = &step.stages[0].units;
+        // The head writes to the gradients of the embedding, too.
+        assert!(units.iter().any(|unit| unit.writers.len() == 2), "{units:?}");
+        near(seconds(&step, |times| times.data[0].set(0.25)), 3.0 * (18.0 + 0.25 * units.len() as f64));
+    }
+}
+
+#[test]
 fn faster_constants_never_make_a_step_longer() {
     let profile = machine("h100-nvlink").unwrap().profile();
     for (data, tensor, pipeline) in [(1, 1, 1), (4, 1, 1), (1, 4, 1), (2, 2, 2)] {

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueHint;
 use parallel::{Mesh, Schedule};
+use predict::fit::refuse_milliseconds;
 use predict::sweep::{Choices, sweep};
 use predict::{Fitted, Predictor, Software, candidates, json, judge, text};
 use terms::Dtype;
@@ -196,6 +197,10 @@ impl Predict {
         };
         let rest = fitted.map_or(&[][..], |fitted| &fitted.rest);
         let found = judge(predictor, if self.rows.is_some() { &judged } else { rest });
+        // A record has seconds, however far off a prediction for another machine is.
+        if self.rows.as_deref().is_some_and(rows::is_table) {
+            refuse_milliseconds(&found.errors)?;
+        }
         if self.json {
             return screen::print_json(&json::errors(predictor, fitted, &found));
         }

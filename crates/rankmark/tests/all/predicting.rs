@@ -75,6 +75,36 @@ fn what_cannot_be_predicted_is_refused_with_the_way_out() {
     }
 }
 
+/// A table of measured steps with these cells of `interleave`, `global_batch` and `step_s`; the mesh has two stages.
+fn table(rows: &[(&str, &str, &str)]) -> String {
+    let head = "gpus,gpus_per_node,hidden,heads,layers,sequence,vocabulary,tensor,data,pipeline,interleave,micro_batch,global_batch,\
+                recompute,sequence_parallel,step_s";
+    let line = |(interleave, batch, step_s): &(&str, &str, &str)| {
+        format!("8,8,1024,16,24,1024,51200,2,2,2,{interleave},4,{batch},full,0,{step_s}\n")
+    };
+    let lines: String = rows.iter().map(line).collect();
+    format!("{head}\n{lines}")
+}
+
+#[test]
+fn a_table_in_milliseconds_is_not_judged() {
+    let place = Place::new();
+    place.write("seconds.csv", table(&[("1", "32", "0.15")])).write("milliseconds.csv", table(&[("1", "32", "150")]));
+    place.run("predict --machine a100-nvlink --rows seconds.csv").exits(0);
+    let refused = place.run("predict --machine a100-nvlink --rows milliseconds.csv");
+    refused.refuses(&["1,000 times as long", "in milliseconds"]);
+}
+
+#[test]
+fn a_row_that_cannot_be_simulated_leaves_the_others_to_be_predicted() {
+    let place = Place::new();
+    // The last has three micro-batches for two stages of two chunks.
+    place.write("steps.csv", table(&[("1", "32", "0.15"), ("2", "64", "0.3"), ("2", "24", "0.12")]));
+    let ended = place.run("predict --machine a100-nvlink --rows steps.csv").exits(0);
+    assert!(ended.err.contains("note: line 4 is left out: interleave is 2: 3 micro-batches"), "{}", ended.err);
+    assert!(ended.out.contains("errors of 2 rows"), "{}", ended.out);
+}
+
 /// Steps that sleep take what they are said to take on every machine: what is checked is the way of a check, and not the machine.
 #[test]
 fn a_check_seals_its_predictions_before_it_measures() {

@@ -4,8 +4,8 @@ use std::io::Read;
 use std::path::Path;
 
 use predict::fit::Observed;
-use predict::{Fitted, Predictor};
-use record::read_run;
+use predict::{Emulated, Fitted, Predictor, Workload};
+use record::{Case, CaseLine, read_run};
 use terms::Status;
 
 use crate::{Failure, incomplete, screen};
@@ -52,13 +52,7 @@ fn of_record(path: &Path) -> Result<Vec<Observed>, Failure> {
     incomplete::warn(path, record.banner().as_deref());
     let mut found = Vec::new();
     for line in record.cases.iter().filter(|line| line.status == Status::Ok) {
-        let case = record::Case::new(&line.benchmark, line.parameters.clone());
-        let Some(Ok((recipe, None))) = benchmarks::recipe(&case) else { continue };
-        let Some(time) = &line.time_s else { continue };
-        // All ranks of this host are on one node.
-        let node = recipe.mesh.ranks();
-        let workload = predict::Workload::new(recipe, node);
-        found.push(Observed { step: workload.step()?, seconds: time.median, spread: 0.0 });
+        found.extend(observed(line)?);
     }
     if found.is_empty() {
         return Err(Failure::new(format!("{} has no measured training step", path.display()))
@@ -67,10 +61,51 @@ fn of_record(path: &Path) -> Result<Vec<Observed>, Failure> {
     Ok(found)
 }
 
+/// A training step that computed something, with its time; None of other cases.
+fn observed(line: &CaseLine) -> Result<Option<Observed>, Failure> {
+    let case = Case::new(&line.benchmark, line.parameters.clone());
+    let Some(Ok((recipe, None))) = benchmarks::recipe(&case) else { return Ok(None) };
+    let Some(time) = &line.time_s else { return Ok(None) };
+    // A link that was slowed down is the step's and not the machine's.
+    let pace = benchmarks::pace_of(&case.parameters).map_err(terms::Error::from)?;
+    // All ranks of this host are on one node.
+    let node = recipe.mesh.ranks();
+    let workload = Workload { emulated: Emulated { sleep: None, pace }, ..Workload::new(recipe, node) };
+    Ok(Some(Observed { step: workload.step()?, seconds: time.median, spread: 0.0 }))
+}
+
 /// Fits a predictor to the rows of a path; with `draw`, to so many that are drawn with a seed.
 ///
 /// # Errors
 /// As [`read`].
 pub(super) fn fitted(predictor: &mut Predictor, path: &Path, draw: Option<(usize, u64)>) -> Result<Fitted, Failure> {
     Ok(predict::fitted(predictor, read(path)?, draw)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use record::TimeSummary;
+
+    use super::*;
+
+    /// A case of a plan, as a record has it.
+    fn line(case: &str) -> CaseLine {
+        let text = format!("experiment: steps\ncases:\n  - {{{case}}}\n");
+        let plan = record::plan::read(&text, "plan.yaml", &benchmarks::abouts(), &[]).unwrap();
+        let mut line = CaseLine::unmeasured(&plan.cases[0], Status::Ok, "");
+        line.time_s = Some(TimeSummary { median: 0.5, ..TimeSummary::default() });
+        line
+    }
+
+    #[test]
+    fn a_step_over_a_slow_link_is_predicted_over_one() {
+        let plain = "benchmark: training, model: gpt2-mini, backend: shm, ranks: 2, batch: 2";
+        let own = observed(&line(plain)).unwrap().unwrap();
+        assert_eq!((own.step.workload.emulated, own.seconds), (Emulated::default(), 0.5));
+        let paced = observed(&line(&format!("{plain}, pace_bandwidth: 100MB/s"))).unwrap().unwrap();
+        let pace = paced.step.workload.emulated.pace.unwrap();
+        assert_eq!((pace.bandwidth.0, pace.latency.0), (1e8, 0.0));
+        let asleep = format!("{plain}, compute: sleep, sleep_time: 1ms, sleep_jitter: 0");
+        assert!(observed(&line(&asleep)).unwrap().is_none());
+    }
 }
