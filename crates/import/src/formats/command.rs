@@ -35,6 +35,11 @@ fn settings(before: &str) -> Vec<String> {
     found
 }
 
+/// Whether a flag that begins so is among the options of a program: `--use_cuda` in `--use_cuda_bus_id=0a:00.0`.
+pub(super) fn has_flag(options: &str, begin: &str) -> bool {
+    options.split_ascii_whitespace().take_while(|word| !ends(word)).any(|word| word.starts_with(begin))
+}
+
 /// Whether the shell's part of a command line begins.
 fn ends(word: &str) -> bool {
     word.starts_with(['|', '>', '<', '&', ';', '#']) || word.starts_with("2>")
@@ -257,6 +262,12 @@ mod tests {
         assert_eq!(method_of("NCCL_ALGO=Ring CUDA_VISIBLE_DEVICES=1 mpirun -np 4", "-b 8"), "NCCL_ALGO=Ring");
         assert_eq!(method_of("mpirun --mca coll ^ucc -x UCX_TLS=rc", ""), "--mca coll ^ucc UCX_TLS=rc");
         assert_ne!(method_of("", "-R 1"), method_of("", "-R 2"));
+    }
+
+    #[test]
+    fn flags_are_those_of_the_program_and_not_of_the_shell() {
+        assert!(has_flag("-d mlx5_0 --use_cuda_bus_id=0a:00.0 | tee x", "--use_cuda"));
+        assert!(!has_flag("-d mlx5_0 | tee x --use_cuda=0", "--use_cuda"));
     }
 
     #[test]

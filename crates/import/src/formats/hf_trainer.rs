@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use terms::Error;
 
 use super::bars::{self, Bar};
-use super::trainer_batches::{self, Batches};
-use super::trainer_run::{TrainerRun, rounding};
+use super::trainer_batches::{self, Batches, HeadLine, Heads, TrainingLine};
+use super::trainer_run::{TrainerRun, is_time_of_evaluation, rounding};
 use super::training_log::{LoggedJob, LoggedStep};
 use super::training_runs::Log;
 use super::training_steps::{Logged, Program, Timed};
@@ -54,6 +54,7 @@ impl Format for HfTrainer {
             log: Log::new(source, &PROGRAM)?,
             source,
             notes: Results::default(),
+            heads: Heads::default(),
             batches: Batches::default(),
             edge: edge(source),
             run: TrainingSoFar::default(),
@@ -76,15 +77,17 @@ struct TrainingSoFar {
     /// Steps, seconds and line of the first and the last progress bar.
     bars: Option<[(u64, u64, usize); 2]>,
     is_resumed: bool,
-    /// The epoch of the last loss, and that of the last evaluation as it is printed.
+    /// The epoch of the last loss.
     epoch: f64,
-    evaluated_at: String,
+    /// The last evaluation of each data set as it is printed, by the key of its time.
+    evaluated: BTreeMap<String, String>,
 }
 
 struct HfTrainerReader<'s> {
     log: Log<'s>,
     source: &'s Source,
     notes: Results,
+    heads: Heads,
     batches: Batches,
     /// The length of lines that a terminal may have cut; 0 if there is none.
     edge: usize,
@@ -101,8 +104,10 @@ impl HfTrainerReader<'_> {
             self.has_ended = false;
         }
         let text = self.log.enter(line.number, &without)?.to_owned();
-        if let Some((name, value)) = trainer_batches::line(&text) {
-            return self.configure(line.number, &text, name, value);
+        match self.heads.line(&text) {
+            Some(HeadLine::Training(said)) => return self.configure(line.number, &text, said),
+            Some(HeadLine::Other) => return Ok(()),
+            None => {}
         }
         if text.contains("Continuing training from global step") {
             self.run.is_resumed = true;
@@ -122,22 +127,26 @@ impl HfTrainerReader<'_> {
             }
             is_read = true;
         }
-        if is_read {
+        if is_read || trainer_batches::is_title_of_evaluation(&text) {
             return Ok(());
         }
         if text::is_mark(text.trim()) || text::is_command(text.trim()) {
             self.flush()?;
             self.has_ended = false;
-            self.batches = Batches::default();
+            (self.heads, self.batches) = (Heads::default(), Batches::default());
         }
         self.log.other(line.number, &text)
     }
 
-    fn configure(&mut self, line: usize, text: &str, name: &str, value: &str) -> Result<(), Error> {
-        if name == trainer_batches::FIRST {
+    fn configure(&mut self, line: usize, text: &str, said: TrainingLine<'_>) -> Result<(), Error> {
+        let TrainingLine { name, value, begins, examples } = said;
+        if begins {
             self.flush()?;
             self.has_ended = false;
             self.batches = Batches::default();
+        }
+        if let Some(examples) = examples {
+            self.log.configure(trainer_batches::EXAMPLES, "", &examples, true)?;
         }
         if !self.log.configure(name, "", value, true)? {
             return Ok(());
@@ -156,24 +165,10 @@ impl HfTrainerReader<'_> {
     }
 
     fn values(&mut self, line: usize, text: &str, values: &BTreeMap<&str, &str>) -> Result<(), Error> {
-        let of = |key: &str| -> Result<Option<f64>, Error> {
-            let Some(word) = values.get(key) else { return Ok(None) };
-            match plain(word) {
-                Ok(value) => Ok(Some(value)),
-                Err(NotANumber::Other) if matches!(*word, "nan" | "inf" | "-inf") => Ok(None),
-                Err(why) => Err(self.source.error(line, format!("expected a number as `{key}`, {}", why.found(word)))),
-            }
-        };
-        if let Some(seconds) = of("eval_runtime")? {
-            // Evaluations outside of a training have no epoch, or come behind its summary.
-            if let Some(epoch) = values.get("epoch").filter(|_| !self.has_ended) {
-                if self.run.evaluated_at == *epoch {
-                    return Err(self.log.mixed(line, &format!("the epoch {epoch} is evaluated twice")));
-                }
-                (*epoch).clone_into(&mut self.run.evaluated_at);
-                self.run.evaluations = (self.run.evaluations.0 + seconds, self.run.evaluations.1 + 1);
-            }
-            return Ok(());
+        let source = self.source;
+        let of = |key: &str| finite_number(source, line, values, key);
+        if values.keys().any(|key| is_time_of_evaluation(key)) {
+            return self.evaluation(line, values);
         }
         let Some(runtime_s) = of("train_runtime")? else {
             if values.contains_key("loss") {
@@ -218,6 +213,23 @@ impl HfTrainerReader<'_> {
         self.log.open();
         self.run.summary = Some((line, summary));
         self.has_ended = true;
+        Ok(())
+    }
+
+    /// Takes what an evaluation says of its time, which has a key for each data set.
+    fn evaluation(&mut self, line: usize, values: &BTreeMap<&str, &str>) -> Result<(), Error> {
+        let whole = format!("{values:?}");
+        for key in values.keys().filter(|key| is_time_of_evaluation(key)) {
+            let Some(seconds) = finite_number(self.source, line, values, key)? else { continue };
+            // Evaluations outside of a training have no epoch, or come behind its summary.
+            let Some(epoch) = values.get("epoch").filter(|_| !self.has_ended) else { continue };
+            // The epoch is rounded: two evaluations may have the same one, but not the same times.
+            let before = self.run.evaluated.insert((*key).to_owned(), whole.clone());
+            if before.is_some_and(|before| before == whole) {
+                return Err(self.log.mixed(line, &format!("the evaluation at epoch {epoch} comes twice")));
+            }
+            self.run.evaluations = (self.run.evaluations.0 + seconds, self.run.evaluations.1 + 1);
+        }
         Ok(())
     }
 
@@ -277,7 +289,22 @@ fn by_bars(
 
 /// Whether a dictionary is one of the Trainer, even if it is cut.
 fn is_dictionary(text: &str) -> bool {
-    ["'loss':", "'train_runtime':", "'eval_runtime':", "'eval_loss':"].iter().any(|key| text.contains(key))
+    let is_read = |key: &str| {
+        let is_loss = || key.starts_with("eval_") && key.ends_with("_loss");
+        matches!(key, "loss" | "train_runtime") || is_time_of_evaluation(key) || is_loss()
+    };
+    let ends_key = |(at, _): (usize, &str)| text[..at].rsplit('\'').next().is_some_and(is_read);
+    text.match_indices("':").any(ends_key)
+}
+
+/// The number of a key. None where the dictionary does not have it, or it is not finite.
+fn finite_number(source: &Source, line: usize, values: &BTreeMap<&str, &str>, key: &str) -> Result<Option<f64>, Error> {
+    let Some(word) = values.get(key) else { return Ok(None) };
+    match plain(word) {
+        Ok(value) => Ok(Some(value)),
+        Err(NotANumber::Other) if matches!(*word, "nan" | "inf" | "-inf") => Ok(None),
+        Err(why) => Err(source.error(line, format!("expected a number as `{key}`, {}", why.found(word)))),
+    }
 }
 
 /// Keys and values of a dictionary that Python printed.

@@ -42,7 +42,15 @@ impl Format for Perftest {
     }
 
     fn read(&self, source: &Source) -> Result<Content, Error> {
-        let mut reader = PerftestReader { source, command: None, results: Runs::default(), test: None, table: None };
+        let mut reader = PerftestReader {
+            source,
+            command: None,
+            results: Runs::default(),
+            memory: None,
+            test: None,
+            headers: 0,
+            table: None,
+        };
         for line in source.lines() {
             reader.line(line)?;
         }
@@ -57,6 +65,8 @@ struct PerftestTest {
     name: Option<&'static str>,
     title: String,
     both_ways: bool,
+    /// Where the buffers are, if the command line or a line of the program says it.
+    memory: Option<&'static str>,
     /// Fields that stand below the title.
     fields: Vec<(&'static str, String)>,
 }
@@ -84,6 +94,7 @@ impl PerftestTest {
             name,
             title: title.to_owned(),
             both_ways: rest.first() == Some(&"Bidirectional"),
+            memory: None,
             fields: Vec::new(),
         })
     }
@@ -99,7 +110,14 @@ impl PerftestTest {
             fields.push(("direction", if self.both_ways { "both_ways" } else { "one_way" }.into()));
         }
         fields.extend(self.fields.iter().map(|(name, value)| (*name, Cow::from(value.clone()))));
-        Shape { benchmark: ABOUT.name, fields, device: "cpu", implementation: None }
+        let memory = self.memory.filter(|memory| *memory != HOST);
+        fields.extend(memory.map(|memory| ("memory", Cow::from(memory))));
+        let device = match memory {
+            None => "cpu",
+            Some("cuda") => "cuda",
+            Some(_) => "gpu",
+        };
+        Shape { benchmark: ABOUT.name, fields, device, implementation: None }
     }
 }
 
@@ -133,11 +151,33 @@ fn columns(text: &str) -> Option<Result<(PerftestColumns, bool), String>> {
     })
 }
 
+#[derive(Clone, Copy, Debug)]
 struct PerftestTable {
     columns: PerftestColumns,
     has_load: bool,
-    /// The size of the last row.
+    /// Headers since the last row, with its own: two if two programs wrote their heads at once.
+    headers: usize,
+    /// The size of the last row; 0 before the first.
     last: u64,
+    /// Whether a size was above the one before.
+    rises: bool,
+    /// Whether a size was that of the row before, as with `--run_infinitely`.
+    repeats: bool,
+}
+
+impl PerftestTable {
+    fn new(columns: PerftestColumns, has_load: bool, headers: usize) -> Self {
+        Self { columns, has_load, headers, last: 0, rises: false, repeats: false }
+    }
+
+    /// The table behind a row of so many bytes. None where one program would not print such a row: it measures sizes that
+    /// rise, or one size again and again.
+    fn after(self, bytes: u64) -> Option<Self> {
+        let rises = self.rises || (self.last > 0 && bytes > self.last);
+        let repeats = self.repeats || bytes == self.last;
+        let fits = bytes >= self.last && !(rises && repeats) && !(repeats && self.headers > 1);
+        fits.then_some(Self { last: bytes, rises, repeats, ..self })
+    }
 }
 
 struct PerftestReader<'s> {
@@ -145,7 +185,11 @@ struct PerftestReader<'s> {
     /// The last command line: that of the run that begins next.
     command: Option<String>,
     results: Runs,
+    /// Where the buffers are, as lines since the last header say: they stand above the title or below it.
+    memory: Option<&'static str>,
     test: Option<PerftestTest>,
+    /// Headers of tables since the last row.
+    headers: usize,
     table: Option<PerftestTable>,
 }
 
@@ -176,12 +220,10 @@ impl PerftestReader<'_> {
                     .for_each(|results| results.tell([("device".to_owned(), device.clone())]));
             }
         }
-        match &self.table {
-            Some(table) if row_like::begins_with_number(text) => {
-                let (columns, has_load, last) = (table.columns, table.has_load, table.last);
-                return self.row(line.number, text, columns, has_load, last);
-            }
-            Some(_) if text.starts_with("-----") => self.table = None,
+        self.memory = memory(text).or(self.memory);
+        match self.table {
+            Some(table) if row_like::begins_with_number(text) => return self.row(line.number, text, table),
+            Some(_) if text.starts_with("-----") => (self.table, self.headers) = (None, 0),
             _ => self.outside(line.number, text),
         }
         Ok(())
@@ -207,13 +249,15 @@ impl PerftestReader<'_> {
             }
         }
         self.table = None;
-        self.test = Some(test);
+        self.test = Some(PerftestTest { memory: memory_by(options), ..test });
         self.results.begin(format!("perftest: {method}"), &command::plain(&command), results);
     }
 
     fn header(&mut self, number: usize, found: Result<(PerftestColumns, bool), String>) {
         self.table = None;
-        let (Some(test), Some(results)) = (self.test.as_ref(), self.results.current()) else { return };
+        let memory = self.memory.take();
+        let (Some(test), Some(results)) = (self.test.as_mut(), self.results.current()) else { return };
+        test.memory = memory.or(test.memory);
         if test.name.is_none() {
             return;
         }
@@ -231,23 +275,18 @@ impl PerftestReader<'_> {
                 if has_load {
                     results.leave_unread("the column `CPU_Util`: the record has no place".to_owned());
                 }
-                self.table = Some(PerftestTable { columns, has_load, last: 0 });
+                self.headers += 1;
+                self.table = Some(PerftestTable::new(columns, has_load, self.headers));
             }
         }
     }
 
-    fn row(
-        &mut self,
-        line: usize,
-        text: &str,
-        columns: PerftestColumns,
-        has_load: bool,
-        last: u64,
-    ) -> Result<(), Error> {
+    fn row(&mut self, line: usize, text: &str, table: PerftestTable) -> Result<(), Error> {
+        self.headers = 0;
         let Some((test, name)) = self.test.as_ref().and_then(|test| Some((test, test.name?))) else { return Ok(()) };
-        let read = match columns {
-            PerftestColumns::Rates(unit) => rates(text, has_load, unit),
-            PerftestColumns::Times => times(text, has_load),
+        let read = match table.columns {
+            PerftestColumns::Rates(unit) => rates(text, table.has_load, unit),
+            PerftestColumns::Times => times(text, table.has_load),
         };
         let (bytes, figures) = match read {
             Ok(read) => read,
@@ -257,22 +296,29 @@ impl PerftestReader<'_> {
                 return Ok(());
             }
         };
-        if bytes <= last {
+        let Some(after) = table.after(bytes) else {
             let what = format!(
-                "separate programs wrote here at once: {bytes} bytes stand behind {last} in one table; \
-                 their lines are mixed"
+                "separate programs wrote here at once: {bytes} bytes stand behind {} in one table; \
+                 their lines are mixed",
+                table.last
             );
             return Err(self.source.error(line, what).hint("write the output of each program to a file of its own"));
-        }
+        };
         let row = Row { shape: test.shape(name, bytes), figures };
-        self.results.current().into_iter().for_each(|results| results.add(row.clone()));
-        self.table = Some(PerftestTable { columns, has_load, last: bytes });
+        if let Some(results) = self.results.current() {
+            results.add(row);
+            if after.repeats {
+                results.note("rows of one size are trials: the program measured it again and again");
+            }
+        }
+        self.table = Some(after);
         Ok(())
     }
 
     fn outside(&mut self, number: usize, text: &str) {
         if split(text).is_some() {
             self.command = Some(text.to_owned());
+            self.memory = None;
         } else if let Some(results) = self.results.current().filter(|_| row_like::is_ending(text)) {
             results.quote(format!("line {number}: {}", plain(text)));
         } else if !is_own(text) {
@@ -289,6 +335,66 @@ const FIELDS: &[(&str, &str)] = &[
     ("Mtu", "mtu"),
     ("Link type", "link"),
 ];
+
+/// The memory of the host, where buffers are if nothing says otherwise.
+const HOST: &str = "host";
+
+/// Where the buffers are by a line that perftest writes, if it says so.
+fn memory(text: &str) -> Option<&'static str> {
+    const LINES: &[(&str, &str)] = &[
+        ("initializing CUDA", "cuda"),
+        ("creating CUDA Ctx", "cuda"),
+        ("making it the current CUDA Ctx", "cuda"),
+        ("cuMemAlloc() of a", "cuda"),
+        ("Using ROCm Device with ID", "rocm"),
+        // With CUDA, and yet none of it (`--cuda_mem_type=4`).
+        ("Host allocation selected", HOST),
+    ];
+    let found = LINES.iter().find(|(first, _)| text.starts_with(first)).map(|(_, memory)| *memory);
+    let is_rocm = || told(text, "Use ROCm memory").is_some_and(|value| value == "ON");
+    found.or_else(|| is_rocm().then_some("rocm"))
+}
+
+/// Where the buffers are by the options of a command line.
+fn memory_by(options: &str) -> Option<&'static str> {
+    const FLAGS: &[(&str, &str)] = &[
+        ("--use_cuda", "cuda"),
+        ("--use_rocm", "rocm"),
+        ("--use_neuron", "neuron"),
+        ("--use_hl", "hl"),
+        ("--use_mlu", "mlu"),
+        ("--use_opencl", "opencl"),
+    ];
+    FLAGS.iter().find(|(flag, _)| command::has_flag(options, flag)).map(|(_, memory)| *memory)
+}
+
+/// Whether a line is one that perftest writes of a GPU and its memory. Such lines have addresses and numbers of processes,
+/// which are others in each run.
+fn is_of_gpu(text: &str) -> bool {
+    const FIRST: &[&str] = &[
+        "Perftest doesn't supports CUDA tests",
+        "Listing all CUDA devices",
+        "CUDA device ",
+        "CUDA VMM allocation",
+        "There is 1 device supporting CUDA",
+        "Finding PCIe BUS",
+        "Picking device No.",
+        "Picking GPU number",
+        "[pid = ",
+        "using DMA-BUF for GPU buffer",
+        "dmabuf export addr",
+        "Calling ibv_reg_dmabuf_mr",
+        "deallocating ",
+        "destroying current CUDA Ctx",
+        "Starting GPU touching",
+        "stopping CUDA gpu touch",
+        "Use ROCm memory",
+    ];
+    memory(text).is_some()
+        || FIRST.iter().any(|first| text.starts_with(first))
+        || (text.starts_with("allocated ") && text.contains("GPU buffer"))
+        || (text.starts_with("There are ") && text.contains(" devices supporting CUDA"))
+}
 
 /// The value behind a key: of `Number of qps   : 1`, which another may stand behind, or of `Mtu : 4096[B]`.
 fn told(text: &str, key: &str) -> Option<String> {
@@ -340,5 +446,7 @@ fn is_own(text: &str) -> bool {
         "* Waiting for client",
         "WARNING:",
     ];
-    text.chars().all(|letter| matches!(letter, '-' | '*' | ' ')) || OWN.iter().any(|first| text.starts_with(first))
+    text.chars().all(|letter| matches!(letter, '-' | '*' | ' '))
+        || OWN.iter().any(|first| text.starts_with(first))
+        || is_of_gpu(text)
 }

@@ -17,6 +17,7 @@ static FIELDS: &[Field] = &[
     Field::new(Kind::Whole(1, 1 << 32), None, "messages in flight of a queue pair").named("tx_depth"),
     Field::new(Kind::Whole(1, 1 << 16), None, "bytes of a packet").named("mtu"),
     Field::new(Kind::Text, None, "link type: IB, Ethernet").named("link"),
+    Field::new(Kind::Text, Some("host"), "memory of the buffers: host, cuda, rocm").named("memory"),
 ];
 
 /// What such a table becomes.
@@ -39,6 +40,7 @@ fn show() -> Show {
         Column::new("bytes", "bytes", Format::Bytes),
         Column::new("direction", "direction", Format::Word).gives_way(2),
         Column::new("queue pairs", "queue_pairs", Format::Count).gives_way(3),
+        Column::new("memory", "memory", Format::Word).gives_way(4),
         Column::time("message"),
         Column::new("GB/s", "gbs", Format::Number),
         Column::new("peak GB/s", "peak_gbs", Format::Number).gives_way(2),
@@ -60,5 +62,17 @@ mod tests {
     #[test]
     fn its_declaration_has_no_faults() {
         assert_eq!(ABOUT.faults(), Vec::<String>::new());
+    }
+
+    #[test]
+    fn the_memory_of_the_host_is_no_part_of_an_identity() {
+        let case = |memory: &[(&str, &str)]| {
+            let given = [("test", "write_bw"), ("ranks", "2"), ("bytes", "64")].iter().chain(memory);
+            let given: Vec<(String, String)> =
+                given.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+            record::plan::from_flags(&ABOUT, &given, &[]).unwrap().cases.remove(0)
+        };
+        assert_eq!(case(&[("memory", "host")]).id, case(&[]).id);
+        assert_ne!(case(&[("memory", "cuda")]).id, case(&[]).id);
     }
 }

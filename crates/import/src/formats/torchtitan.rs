@@ -7,7 +7,7 @@ use terms::Error;
 
 use super::training_log::{LoggedJob, LoggedStep};
 use super::training_runs::Log;
-use super::training_steps::{Logged, Program, Timed, between_lines, model};
+use super::training_steps::{Logged, Program, Timed, between_lines, clock_error, model};
 use super::training_text::{TextFault, cut, number_after, number_and_rest, time, whole, without_colours, writer};
 use crate::numbers::{grouped, plain};
 use crate::{Content, Format, Results, Source};
@@ -98,7 +98,8 @@ fn step(text: &str) -> Result<LoggedStep, TextFault> {
         tflops_per_rank: number_after(text, "tflops: ", grouped)?,
         mfu: number_after(text, "mfu: ", plain)?.map(|percent| percent / 100.0),
         reserved_bytes: memory(text)?,
-        loss: number_after(text, "loss: ", plain)?,
+        // A rank without the last stage of the pipeline prints -1, or the sum of that over ranks.
+        loss: number_after(text, "loss: ", plain)?.filter(|loss| *loss >= 0.0),
         ..LoggedStep::default()
     })
 }
@@ -203,20 +204,54 @@ fn ranks(text: &str) -> Result<u64, TextFault> {
     product(sizes).ok_or_else(cut)
 }
 
-/// The time of a step follows from the rate, where the log has batch and sequence; else from the times of its lines.
+/// The time of a step follows from the rate, where the log has batch and sequence and the rate has enough digits; else from
+/// the times of its lines.
 fn timed(job: &LoggedJob, lines: Vec<Logged>, results: &mut Results) -> Result<Timed, String> {
     let of_batch = || job.global_batch?.checked_mul(job.sequence);
     let tokens = job.tokens_of_step.or_else(of_batch).filter(|tokens| *tokens > 0);
-    if let Some(tokens) = tokens {
-        results.note("the time of a step is the tokens of a step over the rate `tps` of all ranks");
-        let time_s =
-            |step: &LoggedStep| tokens as f64 / (step.tokens_per_s_per_rank.unwrap_or(f64::NAN) * job.ranks as f64);
-        let steps = lines.into_iter().map(|logged| logged.step);
-        let steps =
-            steps.map(|step| LoggedStep { time_s: time_s(&step), global_batch: job.global_batch, ..step }).collect();
-        return Ok(Timed { steps, has_start: true });
+    let Some(tokens) = tokens else { return by_clocks(&lines, results) };
+    if let Some(error) = rate_error(&lines).filter(|error| *error > MOST_ERROR) {
+        let percent = format!("{:.1}%", 100.0 * error);
+        if clock_error(&lines).is_some_and(|of_clocks| of_clocks < error) {
+            results.note(format!(
+                "`tps` is a whole number, so times by it may be off by {percent}: the times of the lines count, and \
+                 tokens per second follow from them"
+            ));
+            let Timed { steps, has_start } = by_clocks(&lines, results)?;
+            let steps = steps.into_iter().map(|step| with_rate(step, job, tokens)).collect();
+            return Ok(Timed { steps, has_start });
+        }
+        results.note(format!("`tps` is a whole number: the times of steps may be off by {percent}"));
     }
-    let between = between_lines(&lines, results);
+    results.note("the time of a step is the tokens of a step over the rate `tps` of all ranks");
+    let time_s =
+        |step: &LoggedStep| tokens as f64 / (step.tokens_per_s_per_rank.unwrap_or(f64::NAN) * job.ranks as f64);
+    let steps = lines.into_iter().map(|logged| logged.step);
+    let steps =
+        steps.map(|step| LoggedStep { time_s: time_s(&step), global_batch: job.global_batch, ..step }).collect();
+    Ok(Timed { steps, has_start: true })
+}
+
+/// By which share a time may be off because of rounding before it is said.
+const MOST_ERROR: f64 = 0.005;
+
+/// By which share the rate of a usual line may be off: it is a whole number. The first line counts only if it is the only one,
+/// as it does in the record.
+fn rate_error(lines: &[Logged]) -> Option<f64> {
+    let counted = lines.get(1..).filter(|rest| !rest.is_empty()).unwrap_or(lines);
+    let rates: Vec<f64> = counted.iter().filter_map(|logged| logged.step.tokens_per_s_per_rank).collect();
+    (!rates.is_empty()).then(|| 0.5 / stats::median(&rates))
+}
+
+/// A step whose time is known, with the rate that follows from it.
+fn with_rate(step: LoggedStep, job: &LoggedJob, tokens: u64) -> LoggedStep {
+    let rate = tokens as f64 / (step.time_s * job.ranks as f64);
+    LoggedStep { tokens_per_s_per_rank: Some(rate), global_batch: job.global_batch, ..step }
+}
+
+/// The time of a step follows from the times of the lines.
+fn by_clocks(lines: &[Logged], results: &mut Results) -> Result<Timed, String> {
+    let between = between_lines(lines, results);
     if between.is_empty() {
         let why = "the log does not say how long a step took: it has no line with the batch size, and no \
                    two lines with times";

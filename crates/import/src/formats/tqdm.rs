@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use terms::Error;
 
 use super::bars::{self, Bar};
-use super::trainer_batches::{self, Batches};
+use super::trainer_batches::{self, Batches, HeadLine, Heads, TrainingLine};
 use super::training_log::{LoggedJob, LoggedStep};
 use super::training_runs::Log;
 use super::training_steps::{Logged, Program, Timed};
@@ -51,7 +51,8 @@ impl Format for Tqdm {
 
     fn read(&self, source: &Source) -> Result<Content, Error> {
         let log = Log::new(source, &PROGRAM)?;
-        let mut reader = TqdmReader { source, log, batches: Batches::default(), tracks: BTreeMap::new() };
+        let mut reader =
+            TqdmReader { source, log, heads: Heads::default(), batches: Batches::default(), tracks: BTreeMap::new() };
         for line in source.lines() {
             reader.line(line)?;
         }
@@ -81,6 +82,7 @@ struct Track {
 struct TqdmReader<'s> {
     source: &'s Source,
     log: Log<'s>,
+    heads: Heads,
     batches: Batches,
     /// By writer.
     tracks: BTreeMap<String, Track>,
@@ -99,20 +101,29 @@ impl TqdmReader<'_> {
             Some(Ok(_)) => return Ok(()),
             None => {}
         }
-        if let Some((name, value)) = trainer_batches::line(&text) {
-            return self.configure(line.number, name, value);
+        match self.heads.line(&text) {
+            Some(HeadLine::Training(said)) => return self.configure(line.number, said),
+            Some(HeadLine::Other) => return Ok(()),
+            None => {}
+        }
+        if trainer_batches::is_title_of_evaluation(&text) {
+            return Ok(());
         }
         if text::is_mark(text.trim()) || text::is_command(text.trim()) {
             self.end()?;
-            self.batches = Batches::default();
+            (self.heads, self.batches) = (Heads::default(), Batches::default());
         }
         self.log.other(line.number, &text)
     }
 
-    fn configure(&mut self, line: usize, name: &str, value: &str) -> Result<(), Error> {
-        if name == trainer_batches::FIRST {
+    fn configure(&mut self, line: usize, said: TrainingLine<'_>) -> Result<(), Error> {
+        let TrainingLine { name, value, begins, examples } = said;
+        if begins {
             self.end()?;
             self.batches = Batches::default();
+        }
+        if let Some(examples) = examples {
+            self.log.configure(trainer_batches::EXAMPLES, "", &examples, true)?;
         }
         if !self.log.configure(name, "", value, true)? {
             return Ok(());

@@ -69,6 +69,11 @@ impl TrainerRun {
     }
 }
 
+/// Whether a key has the time of an evaluation: `eval_runtime`, and `eval_squad_runtime` where the data set has a name.
+pub(super) fn is_time_of_evaluation(key: &str) -> bool {
+    key.starts_with("eval_") && key.ends_with("_runtime")
+}
+
 /// Half of the last digit of a number as it is printed: 0.0005 of `0.275`.
 pub(super) fn rounding(word: &str) -> f64 {
     let (digits, exponent) = word.split_once(['e', 'E']).unwrap_or((word, "0"));
@@ -80,6 +85,19 @@ pub(super) fn rounding(word: &str) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn data_sets_have_names_in_the_keys_of_their_evaluations() {
+        for (key, expected) in [
+            ("eval_runtime", true),
+            ("eval_squad_runtime", true),
+            ("eval_loss", false),
+            ("train_runtime", false),
+            ("eval_runtimes", false),
+        ] {
+            assert_eq!(is_time_of_evaluation(key), expected, "{key}");
+        }
+    }
 
     #[test]
     fn rounding_is_half_of_the_last_digit() {

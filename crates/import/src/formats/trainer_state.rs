@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use terms::Error;
 
-use super::trainer_run::{TrainerRun, rounding};
+use super::trainer_run::{TrainerRun, is_time_of_evaluation, rounding};
 use super::training_log::{self, LoggedJob};
 use crate::collective;
 use crate::{Content, Format, Results, Source, json};
@@ -56,7 +56,9 @@ impl Format for TrainerState {
         let ranks = collective::ranks(source, first, None)?;
         let number = |entry: &Map<String, Value>, key: &str| entry.get(key).and_then(Value::as_f64);
         let before = &state.log_history[..at];
-        let evaluations: Vec<f64> = before.iter().filter_map(|entry| number(entry, "eval_runtime")).collect();
+        let all = before.iter().flat_map(|entry| entry.iter());
+        let evaluations: Vec<f64> =
+            all.filter(|(key, _)| is_time_of_evaluation(key)).filter_map(|(_, seconds)| seconds.as_f64()).collect();
         let rate = summary.get("train_steps_per_second");
         let run = TrainerRun {
             runtime_s: number(summary, "train_runtime").unwrap_or(0.0),

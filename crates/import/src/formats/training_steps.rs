@@ -105,14 +105,16 @@ fn too_soon(lines: &[(usize, Option<DateTime>)], steps: &[LoggedStep]) -> Option
 }
 
 impl Logged {
-    /// What another rank says of the same step: the slowest rank counts, and the one with the most memory.
+    /// What another rank says of the same step: the slowest rank counts, and the one with the most memory. Not each rank has
+    /// the loss.
     pub(super) fn merge(&mut self, other: Self) {
         let most = [self.step.reserved_bytes, other.step.reserved_bytes].into_iter().flatten().reduce(f64::max);
+        let loss = self.step.loss.or(other.step.loss);
         let rate = |step: &LoggedStep| step.tokens_per_s_per_rank.or(step.samples_per_s).unwrap_or(f64::INFINITY);
         if other.step.time_s > self.step.time_s || rate(&other.step) < rate(&self.step) {
             *self = other;
         }
-        self.step.reserved_bytes = most;
+        (self.step.reserved_bytes, self.step.loss) = (most, loss);
     }
 }
 
@@ -127,6 +129,20 @@ pub(super) fn between_lines(lines: &[Logged], results: &mut Results) -> Vec<Logg
         }
     }
     found
+}
+
+/// By which share the clocks of lines may be wrong about the time between two of them, at most. None where a line has no
+/// clock, or one goes back.
+pub(super) fn clock_error(lines: &[Logged]) -> Option<f64> {
+    let seconds = |pair: &[Logged]| {
+        let seconds = pair[1].time?.duration_since(pair[0].time?).as_secs_f64();
+        Some(seconds).filter(|seconds| *seconds > 0.0)
+    };
+    let all: Vec<f64> = lines.windows(2).map(seconds).collect::<Option<_>>()?;
+    let shortest = all.into_iter().reduce(f64::min)?;
+    let has_whole_seconds = lines.iter().filter_map(|logged| logged.time).all(|time| time.subsec_nanosecond() == 0);
+    let resolution = if has_whole_seconds { 1.0 } else { 0.001 };
+    Some(resolution / shortest)
 }
 
 /// Seconds of a step between two lines. None where their clock is missing or goes back.

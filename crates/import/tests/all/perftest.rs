@@ -97,3 +97,85 @@ fn runs_under_two_headings_are_two_records() {
     let all = read(&source(&format!("before\n{run}\nafter\n{run}"))).unwrap();
     assert_eq!((all.len(), all[1].facts["heading"].as_str()), (2, ".. code-block:: shell"));
 }
+
+/// What perftest prints of a GPU before its title.
+const CUDA: &str = "Perftest doesn't supports CUDA tests with inline messages: inline size set to 0
+initializing CUDA
+Listing all CUDA devices in system:
+CUDA device 0: PCIe address is 57:00
+
+Picking device No. 0
+[pid = 69, dev = 0] device name = [NVIDIA A100-SXM4-80GB]
+creating CUDA Ctx
+making it the current CUDA Ctx
+cuMemAlloc() of a 33554432 bytes GPU buffer
+allocated GPU buffer address at 00007f2418000000 pointer=0x7f2418000000
+";
+
+/// What it prints of a GPU of AMD.
+const ROCM: &str =
+    "Using ROCm Device with ID: 0, Name: AMD Instinct MI355X, PCI Bus ID: 0x5, GCN Arch: gfx950:sramecc+:xnack-
+allocated 16777216 bytes of GPU buffer at 0x7f042a400000
+";
+
+#[test]
+fn buffers_on_a_gpu_make_cases_of_their_own() {
+    let run = text("both_ways.rst");
+    let above = |lines: &str| run.replacen("   ---", &format!("{lines}   ---"), 1);
+    let below = |lines: &str| run.replacen("BW Test\n", &format!("BW Test\n{lines}"), 1);
+    let by_command = |flag: &str| run.replace("<RDMA-NIC-2>", "mlx5_0").replace("-use_rocm=0", flag);
+    let are = |text: &str, what: &str| {
+        let found = lines(&one(text));
+        assert!(found.len() == 5 && found.iter().all(|line| line.contains(what)), "{what}: {found:?}");
+    };
+    are(&above(CUDA), " memory=cuda on cuda:");
+    are(&below(CUDA), " memory=cuda on cuda:");
+    are(&by_command("--use_cuda_bus_id=0a:00.0"), " memory=cuda on cuda:");
+    are(&above(ROCM), " memory=rocm on gpu:");
+    are(&below("   Use ROCm memory : ON\n"), " memory=rocm on gpu:");
+    are(&by_command("--use_rocm=0"), " memory=rocm on gpu:");
+    // All of these are of the host.
+    let allocated = "Host allocation selected, calling memalign allocator for 65536 bytes with 4096 page size\n";
+    for of_host in [run.clone(), below("   Use ROCm memory : OFF\n"), above(&format!("{CUDA}{allocated}"))] {
+        are(&of_host, " link=Ethernet on cpu:");
+    }
+}
+
+#[test]
+fn addresses_on_a_gpu_make_no_other_run() {
+    let run = text("both_ways.rst");
+    let with = |lines: &str| {
+        let end = "deallocating GPU buffer 00007f2418000000\ndestroying current CUDA Ctx\n";
+        run.replacen("   ---", &format!("{lines}   ---"), 1) + end
+    };
+    let again = CUDA.replace("7f2418000000", "7f71e8000000").replace("pid = 69", "pid = 112");
+    let results = one(&(with(CUDA) + &with(&again)));
+    assert!(results.shapes().len() == 5 && results.shapes().iter().all(|(_, figures)| figures.len() == 2));
+    // The next run is on the host again.
+    let found = lines(&one(&(with(CUDA) + &run)));
+    assert_eq!((found.len(), found.iter().filter(|line| line.contains("memory=cuda")).count()), (10, 5), "{found:?}");
+}
+
+#[test]
+fn a_size_that_is_measured_again_and_again_has_trials() {
+    let run = text("both_ways.rst");
+    let (head, _) = run.split_once("   2          5000").unwrap();
+    let first = "   65536      5000             0.00               203.85             0.388818\n";
+    let second = "   65536      5000             0.00               203.76             0.388641\n";
+    let results = one(&format!("{head}{first}{second}{first}"));
+    let trials: Vec<usize> = results.shapes().iter().map(|(_, figures)| figures.len()).collect();
+    assert_eq!(trials, [3], "{:?}", lines(&results));
+    assert!(results.notes.iter().any(|note| note.starts_with("rows of one size are trials")), "{:?}", results.notes);
+    // One program does not go on to another size then, and two heads are of two programs.
+    let smaller = "   2          5000           0.142947            0.012281            0.767588\n";
+    let larger = "   8388608    5000             204.59             204.59             0.003049\n";
+    let twice: String = head.lines().map(|line| format!("{line}\n{line}\n")).collect();
+    for mixed in [
+        format!("{head}{first}{second}{smaller}"),
+        format!("{head}{first}{second}{larger}"),
+        format!("{head}{smaller}{first}{second}"),
+        format!("{twice}{first}{second}"),
+    ] {
+        assert!(refusal(&mixed).contains("separate programs wrote here at once"), "{mixed}");
+    }
+}

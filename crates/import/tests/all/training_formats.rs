@@ -167,6 +167,77 @@ fn evaluations_are_not_steps() {
 }
 
 #[test]
+fn evaluations_of_named_data_sets_are_not_steps() {
+    let text = sample("hf_trainer", "evaluations.txt");
+    let named = text.replace("'eval_", "'eval_squad_");
+    let results = read(&given(&named)).unwrap().remove(0);
+    assert_eq!(case(&results).1, 6466.337);
+    assert!(results.notes.iter().any(|note| note.starts_with("3 evaluations are not counted")), "{:?}", results.notes);
+    // Each of two data sets has a dictionary: 204.0818 s without twice 10.0917 s, over 30 steps.
+    let of_both = |line: &str| match line.contains("'eval_") {
+        true => format!("{line}\n{}\n", line.replace("'eval_", "'eval_squad_")),
+        false => format!("{line}\n"),
+    };
+    let results = read(&given(&text.lines().map(of_both).collect::<String>())).unwrap().remove(0);
+    assert_eq!(case(&results).1, 6129.947);
+    assert!(results.notes.iter().any(|note| note.starts_with("6 evaluations are not counted")), "{:?}", results.notes);
+    let state = sample("trainer_state", "whisper.json").replace("\"eval_", "\"eval_squad_");
+    assert!((case(&read(&given(&state)).unwrap().remove(0)).1 - 4185.1675).abs() < 0.01);
+}
+
+#[test]
+fn evaluations_may_have_one_epoch_where_it_is_rounded() {
+    let text = sample("hf_trainer", "evaluations.txt").replace("'epoch': 2.0", "'epoch': 1.0");
+    let results = read(&given(&text)).unwrap().remove(0);
+    assert_eq!(case(&results).1, 6466.337);
+    // The very same evaluation is of a second program.
+    let evaluation = text.lines().find(|line| line.contains("eval_runtime")).unwrap();
+    let why = why(&text.replacen(evaluation, &format!("{evaluation}\n{evaluation}"), 1));
+    assert!(why.contains("the evaluation at epoch 1.0 comes twice"), "{why}");
+}
+
+#[test]
+fn the_head_of_an_evaluation_begins_no_training() {
+    let head = "***** Running training *****\n  Num examples = 1,600\n  Num Epochs = 2\n  \
+                Instantaneous batch size per device = 4\n  \
+                Total train batch size (w. parallel, distributed & accumulation) = 32\n  \
+                Gradient Accumulation steps = 1\n  Total optimization steps = 100\n";
+    let loss = |epoch: &str| format!("{{'loss': 0.5, 'learning_rate': 1e-05, 'epoch': {epoch}}}\n");
+    let bar = |at: u32, elapsed: &str| format!(" 12%|█▏ | {at}/100 [{elapsed}<10:11,  2.00s/it]\n");
+    let evaluation = |epoch: &str, s: &str| {
+        let title = "***** Running Evaluation *****\n  Num examples = 146721\n  Batch size = 128\n";
+        format!("{title}{{'eval_loss': 0.4, 'eval_runtime': {s}, 'eval_steps_per_second': 0.9, 'epoch': {epoch}}}\n")
+    };
+    let summary = "{'train_runtime': 220.0, 'train_steps_per_second': 0.455, 'train_loss': 0.5, 'epoch': 2.0}\n";
+    let parts = [
+        bar(10, "00:20"),
+        bar(50, "01:40"),
+        loss("1.0"),
+        evaluation("1.0", "9.5"),
+        bar(60, "02:10"),
+        bar(100, "03:30"),
+        loss("2.0"),
+        evaluation("2.0", "10.5"),
+    ];
+    let body = parts.concat();
+    let text = format!("{head}{body}{summary}");
+    let results = read(&source(&text)).unwrap().remove(0);
+    // 220 s without 20 s of two evaluations, over 100 steps.
+    let (fields, time, _) = case(&results);
+    assert_eq!((fields.as_str(), time), ("program=hf_trainer ranks=8 global_batch=32", 2000.0));
+    // An evaluation behind the training is of none, and the same training again is a trial.
+    assert_eq!(times(&format!("{text}{}{text}", evaluation("2.0", "11.5"))), [[2000.0, 2000.0]]);
+    let resumed = format!("{head}  Continuing training from global step 5\n{body}{summary}");
+    assert!(why(&resumed).contains("goes on from a checkpoint"), "{}", why(&resumed));
+    // Bars show the steps of training alone, too.
+    let tqdm = sample("tqdm", "diffusers_8_ranks.txt");
+    let (before, behind) = tqdm.split_once("Steps:  99%").unwrap();
+    let title = "***** Running evaluation *****\n  Num examples = 10\n  Batch size = 8\n";
+    let evaluated = format!("{before}{title}Steps:  99%{behind}");
+    assert_eq!(case(&read(&source(&evaluated)).unwrap().remove(0)), case(&read(&source(&tqdm)).unwrap().remove(0)));
+}
+
+#[test]
 fn bars_alone_tell_a_time_if_long_enough() {
     let head = "  Num examples = 1,000\n  Total optimization steps = 500\n{'loss': 0.5, 'learning_rate': 1e-05, 'epoch': 0.1}\n";
     let bar = |at: u32, elapsed: &str| format!(" 12%|█▏ | {at}/500 [{elapsed}<10:11,  1.39s/it]\n");

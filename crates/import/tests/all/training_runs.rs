@@ -270,6 +270,57 @@ fn times_of_lines_count_from_the_first_line() {
 }
 
 #[test]
+fn a_rounded_rate_gives_way_to_the_times_of_lines() {
+    // 8192 tokens a rank in 510 s are 16.06 a second; the program prints 16.
+    let steps: String = (1..=4).map(|step| titan("", 90 + 510 * step, step, "16")).collect();
+    let text = start(8, 8192) + &steps;
+    assert_eq!(times(&text), [[510_000.0]]);
+    let results = read(&source(&text)).unwrap().remove(0);
+    let (shape, figures) = &results.shapes()[0];
+    assert!(shape.fields.contains(&("global_batch", "8".into())), "{shape:?}");
+    let metrics = &figures[0].details.as_ref().unwrap().metrics;
+    let rate = metrics.iter().find(|(name, _)| *name == "tokens_per_s_per_rank").unwrap().1;
+    assert!((rate - 8192.0 / 510.0).abs() < 1e-9, "{metrics:?}");
+    assert!(results.notes.iter().any(|note| note.contains("times by it may be off by 3.1%")), "{:?}", results.notes);
+    // Without the times of lines nothing is more exact.
+    let bare: String = steps.lines().map(|line| format!("{}\n", &line[line.find("step: ").unwrap()..])).collect();
+    let results = read(&source(&(start(8, 8192) + &bare))).unwrap().remove(0);
+    assert_eq!(results.shapes()[0].1[0].time_s, 512.0);
+    assert!(results.notes.iter().any(|note| note.ends_with("may be off by 3.1%")), "{:?}", results.notes);
+    // Whole seconds may be worse: 1 of 10 s, where 70 tokens a second may be 69.5.
+    let short: String = (1..=4).map(|step| titan("", 10 * step, step, "70")).collect();
+    let results = read(&source(&(start(8, 700) + &short))).unwrap().remove(0);
+    assert_eq!(results.shapes()[0].1[0].time_s, 10.0);
+    assert!(results.notes.iter().any(|note| note.ends_with("may be off by 0.7%")), "{:?}", results.notes);
+}
+
+#[test]
+fn ranks_without_the_loss_do_not_hide_it() {
+    // Rank 0 has the first stage of a pipeline, and rank 1 the last.
+    let lines = |of_first: &str, ranks: [usize; 2]| {
+        let of = |rank: usize, at: u32, step: u32| match rank {
+            0 => titan("[rank0]:", at, step, of_first).replace("loss:  8.1661", "loss: -1.0000"),
+            _ => titan("[rank1]:", at, step, "4,096"),
+        };
+        let pair = |step: u32| ranks.map(|rank| of(rank, 20 * step, step)).concat();
+        start(8, 8192) + &(1..=3).map(pair).collect::<String>()
+    };
+    let loss = |text: &str| {
+        let results = read(&source(text)).unwrap().remove(0);
+        let metrics = &results.shapes()[0].1[0].details.as_ref().unwrap().metrics;
+        metrics.iter().find(|(name, _)| *name == "loss").map(|(_, value)| *value)
+    };
+    for of_first in ["4,000", "4,096", "4,200"] {
+        for ranks in [[0, 1], [1, 0]] {
+            assert_eq!(loss(&lines(of_first, ranks)), Some(8.1661), "{of_first}, {ranks:?}");
+        }
+    }
+    let both = lines("4,096", [0, 1]);
+    let of_first = both.lines().filter(|line| !line.starts_with("[rank1]"));
+    assert_eq!(loss(&of_first.map(|line| format!("{line}\n")).collect::<String>()), None);
+}
+
+#[test]
 fn commands_tell_the_number_of_ranks() {
     let run = steps("4,096");
     let text = format!("$ torchrun --nnodes 2 \\\n  --nproc-per-node 4 train.py\n{run}");
