@@ -67,7 +67,8 @@ pub fn analyse(timeline: &Timeline, settings: &Settings) -> Analysis {
     let shows_waits = prepared.ranks.iter().all(lanes::Lanes::shows_waits);
     let pauses = pauses::pauses(&steps, shows_waits);
     let more = steps.more(&timeline.source);
-    let context = straggler::Context { blame: blame.as_deref(), pauses: pauses.as_ref(), more: &more };
+    let blames = blame.as_deref().map(blame::shares);
+    let context = straggler::Context { blame: blames.as_deref(), pauses: pauses.as_ref(), more: &more };
     let verdict = straggler::verdict(&prepared, &steps, &context, settings);
     let path = critical_path::critical_path(&prepared, &instances, parts.step_s, settings);
     let (critical_path, critical_path_abstains) = path.map_or_else(|why| (None, Some(why)), |path| (Some(path), None));
@@ -77,6 +78,10 @@ pub fn analyse(timeline: &Timeline, settings: &Settings) -> Analysis {
         notes.push("no step is on all ranks, so nothing is said about steps".to_owned());
     }
     notes.extend(instances.notes.iter().cloned());
+    if !verdict.apart.is_empty() {
+        let apart = straggler::other_work(&verdict.apart);
+        notes.push(format!("{apart}: ranks do different work, and only the others are compared"));
+    }
     let collectives = collectives::collectives(&instances, &timeline.names, count);
     notes.extend(exchanges::varying(&collectives, parts.step_s));
     let (calls, calls_left_out) = if count == 0 { calls::of_timeline(timeline) } else { Default::default() };
@@ -162,6 +167,6 @@ pub fn analyse(timeline: &Timeline, settings: &Settings) -> Analysis {
 fn is_whole(timeline: &Timeline, verdict: &straggler::StragglerVerdict, steps: usize) -> bool {
     let ranks = timeline.ranks.len();
     let all = timeline.world.map_or(ranks > 1, |world| world as usize == ranks);
-    let judged = verdict.abstains.is_none() || (ranks == 1 && steps >= MINIMUM_STEPS);
+    let judged = verdict.abstains.is_none() && verdict.apart.is_empty() || (ranks == 1 && steps >= MINIMUM_STEPS);
     steps > 0 && all && judged
 }

@@ -206,7 +206,7 @@ pub(crate) fn windows(traces: &Path) -> Vec<Option<[f64; 2]>> {
 mod tests {
     use super::*;
 
-    /// Its helpers may have said that there is this attempt, and that no step ended.
+    /// Helpers of a rank may have said that there is this attempt, and that no step ended.
     #[test]
     fn an_attempt_that_was_killed_after_a_step_is_known() {
         let head = r#"{"rank":0,"world":2,"pid":7,"window":[10,60],"restarts":2}"#;

@@ -1,6 +1,6 @@
 //! What dumps of the Flight Recorder and notes of ranks say about a hang: the cause first, then the ranks that only wait.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use import::traces::{
     Difference, FlightEntry, FlightReport, Frame, HangCause, HangNote, Missing, Problem, Traces, Waiting,
@@ -20,8 +20,7 @@ const RANKS: usize = 12;
 pub(crate) fn sentences(traces: &Traces) -> Vec<String> {
     let found = report(traces);
     let notes_of_ranks = &traces.hang_notes;
-    let of_report = found.into_iter().flat_map(|report| &report.findings);
-    let mut all: Vec<String> = of_report.map(|finding| sentence(finding, notes_of_ranks)).collect();
+    let mut all: Vec<String> = found.map_or_else(Vec::new, |report| findings(report, notes_of_ranks));
     all.extend(found.and_then(waiting));
     all.extend(found.and_then(members));
     if all.is_empty() {
@@ -34,6 +33,11 @@ pub(crate) fn sentences(traces: &Traces) -> Vec<String> {
     all
 }
 
+/// The causes that dumps show, or calls that were seen from outside.
+fn findings(report: &FlightReport, notes: &[HangNote]) -> Vec<String> {
+    report.findings.iter().map(|finding| sentence(finding, report, notes)).collect()
+}
+
 /// Which ranks the communicators of the causes hold, where the dumps list them. One of all ranks needs no list.
 fn members(report: &FlightReport) -> Option<String> {
     let all = report.ranks.len();
@@ -43,27 +47,88 @@ fn members(report: &FlightReport) -> Option<String> {
     (!shown.is_empty()).then(|| format!("communicator {}", shown.join(", communicator ")))
 }
 
-/// Ranks that wait for each other in sends and receives, which gloo's recorder does not hold.
-fn transfers(all: &[HangNote]) -> Option<String> {
-    let waits = || all.iter().filter(|note| note.is_hang()).filter_map(|note| Some((note, note.transfer?)));
-    let waiters = |of: u32| waits().filter(move |(_, (_, peer))| *peer == of);
-    // The rank that most others wait for; of equally many, none is the cause.
-    let mut awaited: Vec<u32> = waits().map(|(_, (_, peer))| peer).collect();
-    awaited.sort_unstable();
-    awaited.dedup();
-    let most = awaited.iter().map(|rank| waiters(*rank).count()).max()?;
-    let first: Vec<u32> = awaited.into_iter().filter(|rank| waiters(*rank).count() == most).collect();
-    let told = |note: &HangNote, (receives, peer): (bool, u32)| {
-        let (verb, side) = if receives { ("receive", "from") } else { ("send", "to") };
+/// A rank in a transfer: whether it receives, else sends, and the rank on the other side.
+type InTransfer<'n> = (&'n HangNote, (bool, u32));
+
+/// Ranks that wait for others in sends and receives, which gloo's recorder does not hold. A rank that others wait for and that
+/// is in no transfer itself is the cause. Where there is none, ranks wait in a circle.
+fn transfers(all: &[HangNote]) -> Vec<String> {
+    let hung = all.iter().filter(|note| note.is_hang());
+    let waits: Vec<InTransfer<'_>> = hung.filter_map(|note| Some((note, note.transfer?))).collect();
+    let peers: BTreeMap<u32, u32> = waits.iter().map(|(note, (_, peer))| (note.rank, *peer)).collect();
+    let ends: BTreeSet<u32> = peers.values().copied().filter(|peer| !peers.contains_key(peer)).collect();
+    let told = |end: u32, waits: &[InTransfer<'_>]| did_not_send(end, waits) + &end_of_chain(end, waits, all);
+    match (ends.len(), ends.first()) {
+        (_, None) if waits.is_empty() => Vec::new(),
+        (_, None) => vec![circle(&waits, &peers)],
+        (1, Some(end)) => vec![told(*end, &waits)],
+        _ => ends.iter().take(CALLS).map(|end| told(*end, &waiters(*end, &waits))).collect(),
+    }
+}
+
+/// The ranks that are in a transfer with this one.
+fn waiters<'n>(of: u32, waits: &[InTransfer<'n>]) -> Vec<InTransfer<'n>> {
+    waits.iter().filter(|(_, (_, peer))| *peer == of).copied().collect()
+}
+
+/// `rank 1 did not send to ranks 0, 2: rank 0 waits to receive from rank 1 (job.py:10)`.
+fn did_not_send(cause: u32, waits: &[InTransfer<'_>]) -> String {
+    let direct = waiters(cause, waits);
+    let victims: Vec<u32> = direct.iter().map(|(note, _)| note.rank).collect();
+    let is_receive = direct.iter().all(|(_, (receives, _))| *receives);
+    let verb = if is_receive { "send to" } else { "communicate with" };
+    // Of many, those that wait for the cause itself say most.
+    let listed = if waits.len() > CALLS { in_transfers(&direct) } else { in_transfers(waits) };
+    format!("rank {cause} did not {verb} {}: {listed}", ranks(&victims))
+}
+
+/// Where the rank at the end of a chain of waits was seen. Of one that wrote a note itself, a sentence of its own says it.
+fn end_of_chain(end: u32, waits: &[InTransfer<'_>], all: &[HangNote]) -> String {
+    let is_seen_from_outside = waits.iter().any(|(note, _)| note.doing.is_some());
+    match all.iter().any(|note| note.rank == end) {
+        false if is_seen_from_outside => format!("; no process of rank {end} was found"),
+        _ => whereabouts(&[end], all),
+    }
+}
+
+/// Ranks that wait in a circle: that for which most of them and others wait is the cause; of equally many, none is.
+fn circle(waits: &[InTransfer<'_>], peers: &BTreeMap<u32, u32>) -> String {
+    let mut counts: BTreeMap<u32, usize> = BTreeMap::new();
+    peers.values().for_each(|peer| *counts.entry(*peer).or_default() += 1);
+    let inside = in_circles(peers);
+    let most = inside.iter().filter_map(|rank| counts.get(rank)).max();
+    let mut first = inside.iter().filter(|rank| counts.get(*rank) == most);
+    match (first.next(), first.next()) {
+        (Some(cause), None) => did_not_send(*cause, waits),
+        _ => format!("ranks wait for each other: {}", in_transfers(waits)),
+    }
+}
+
+/// Ranks of which each waits for the next, and the last for the first. `peers`: the rank that each waits for.
+fn in_circles(peers: &BTreeMap<u32, u32>) -> BTreeSet<u32> {
+    let (mut seen, mut inside) = (BTreeSet::new(), BTreeSet::new());
+    for start in peers.keys() {
+        let (mut path, mut rank) = (Vec::new(), *start);
+        while let Some(peer) = peers.get(&rank)
+            && seen.insert(rank)
+        {
+            path.push(rank);
+            rank = *peer;
+        }
+        // A walk that comes back to a place of its own has gone round from there.
+        let back_at = path.iter().position(|known| *known == rank);
+        inside.extend(back_at.into_iter().flat_map(|at| path[at..].iter().copied()));
+    }
+    inside
+}
+
+/// `rank 0 waits to receive from rank 1 (job.py:10), rank 1 waits to send to rank 2 (job.py:7)`.
+fn in_transfers(waits: &[InTransfer<'_>]) -> String {
+    let told = |(note, (receives, peer)): &InTransfer<'_>| {
+        let (verb, side) = if *receives { ("receive", "from") } else { ("send", "to") };
         format!("rank {} waits to {verb} {side} rank {peer}{}", note.rank, place(&note.stack))
     };
-    let each: Vec<String> = waits().take(CALLS).map(|(note, transfer)| told(note, transfer)).collect();
-    let [cause] = first[..] else { return Some(format!("ranks wait for each other: {}", each.join(", "))) };
-    let of_cause = waiters(cause);
-    let victims: Vec<u32> = of_cause.clone().map(|(note, _)| note.rank).collect();
-    let is_receive = of_cause.clone().all(|(_, (receives, _))| receives);
-    let verb = if is_receive { "send to" } else { "communicate with" };
-    Some(format!("rank {cause} did not {verb} {}: {}", ranks(&victims), each.join(", ")))
+    waits.iter().take(CALLS).map(told).collect::<Vec<_>>().join(", ")
 }
 
 /// What hung, for other programs. Null without a hang.
@@ -106,14 +171,17 @@ fn is_live(finding: &HangCause) -> bool {
     finding.call.group.is_empty()
 }
 
-fn sentence(finding: &HangCause, notes: &[HangNote]) -> String {
+fn sentence(finding: &HangCause, report: &FlightReport, notes: &[HangNote]) -> String {
     let what = name(&finding.call);
     let missing: Vec<u32> = finding.missing.iter().map(|missing| missing.rank).collect();
     let (causes, arrived, place) = (ranks(&missing), ranks(&finding.arrived), frames(finding.frames()));
     match finding.problem {
         Problem::NotReached if is_live(finding) => {
-            let others = waits(&finding.arrived);
-            format!("{causes} did not reach {what}; {arrived} {others} in it{place}{}", whereabouts(&missing, notes))
+            let (others, seen) = (waits(&finding.arrived), whereabouts(&missing, notes));
+            match different_calls(finding, report) {
+                Some(calls) => format!("{causes} did not reach any of these calls: {calls}{seen}"),
+                None => format!("{causes} did not reach {what}; {arrived} {others} in it{place}{seen}"),
+            }
         }
         Problem::NoDump if is_live(finding) => {
             format!("no process of {causes} was found; {arrived} {} in {what}{place}", waits(&finding.arrived))
@@ -152,6 +220,23 @@ fn sentence(finding: &HangCause, notes: &[HangNote]) -> String {
         }
         Problem::NotFinished => format!("{causes} did not end {what}, and {arrived} did{place}"),
     }
+}
+
+/// The calls that ranks wait in where these differ: they may be of different communicators, which stacks do not show.
+/// `ranks 0, 1 wait in all_reduce (job.py:9), rank 2 waits in all_gather (job.py:7)`.
+fn different_calls(finding: &HangCause, report: &FlightReport) -> Option<String> {
+    let mut calls: BTreeMap<String, Vec<&Waiting>> = BTreeMap::new();
+    for one in report.waiting.iter().filter(|one| finding.arrived.contains(&one.rank)) {
+        calls.entry(name(&one.call)).or_default().push(one);
+    }
+    let mut calls: Vec<(String, Vec<&Waiting>)> = calls.into_iter().collect();
+    calls.sort_by_key(|(_, of)| std::cmp::Reverse(of.len()));
+    let told = |(call, of): &(String, Vec<&Waiting>)| {
+        let numbers: Vec<u32> = of.iter().map(|one| one.rank).collect();
+        format!("{} {} in {call}{}", ranks(&numbers), waits(&numbers), place(&of[0].call.frames))
+    };
+    let shown: Vec<String> = calls.iter().take(CALLS).map(told).collect();
+    (shown.len() > 1).then(|| shown.join(", "))
 }
 
 /// Where ranks that did not reach a call were seen: `; rank 1 sleeps in evaluate (job.py:7)`.
@@ -239,7 +324,8 @@ fn waiting(report: &FlightReport) -> Option<String> {
     // One cause has said already who waits for it.
     if let [only] = &report.findings[..]
         && only.problem == Problem::NotReached
-        && all.iter().all(|one| only.arrived.contains(&one.rank) && name(&one.call) == name(&only.call))
+        && all.iter().all(|one| only.arrived.contains(&one.rank))
+        && (is_live(only) || all.iter().all(|one| name(&one.call) == name(&only.call)))
     {
         return None;
     }
@@ -366,5 +452,99 @@ pub(crate) fn ranks(all: &[u32]) -> String {
             let more = if more > 0 { format!(" and {more} more") } else { String::new() };
             format!("ranks {}{more}", shown.join(", "))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use import::traces::{LiveRank, live};
+
+    use super::*;
+
+    fn frame(name: &str, line: u32) -> Frame {
+        Frame { name: name.into(), file: "job.py".into(), line }
+    }
+
+    /// A rank that ended no step for long, in a transfer or at another place.
+    fn note(rank: u32, transfer: Option<(bool, u32)>) -> HangNote {
+        HangNote {
+            rank,
+            world: None,
+            since_last_step_s: Some(15.0),
+            step_ended_after_s: None,
+            stack: vec![if transfer.is_some() { frame("step", 7) } else { frame("load", 3) }],
+            ended_well: false,
+            transfer,
+            doing: None,
+        }
+    }
+
+    fn receives(rank: u32, from: u32) -> HangNote {
+        note(rank, Some((true, from)))
+    }
+
+    fn said(hang_notes: Vec<HangNote>) -> Vec<String> {
+        sentences(&Traces { hang_notes, ..Traces::default() })
+    }
+
+    #[test]
+    fn the_end_of_a_chain_of_waits_is_the_cause() {
+        let stages = || vec![note(0, None), receives(1, 0), receives(2, 1)];
+        let cause = "rank 0 did not send to rank 1: rank 1 waits to receive from rank 0 (job.py:7), rank 2 waits to receive from \
+                     rank 1 (job.py:7)";
+        let noted = said(stages());
+        assert_eq!(noted[0], cause);
+        assert_eq!(noted[1], "rank 0 ended no step for 15 s: load (job.py:3)");
+        // Seen from outside, a table has the places of all ranks, and the sentence that of the cause.
+        let seen = |note: HangNote| HangNote { doing: Some("waits".to_owned()), since_last_step_s: None, ..note };
+        let outside: Vec<HangNote> = stages().into_iter().map(seen).collect();
+        assert_eq!(said(outside.clone()), [format!("{cause}; rank 0 waits in load (job.py:3)")]);
+        assert_eq!(said(outside[1..].to_vec()), [format!("{cause}; no process of rank 0 was found")]);
+        // A server that most ranks wait for waits itself.
+        let server = said(vec![receives(0, 3), receives(1, 0), receives(2, 0), note(3, None)]);
+        let cause = "rank 3 did not send to rank 0: rank 0 waits to receive from rank 3";
+        assert!(server[0].starts_with(cause), "{server:?}");
+    }
+
+    #[test]
+    fn of_a_long_chain_the_end_is_shown_and_of_two_chains_both() {
+        let mut chain: Vec<HangNote> = (0..8).map(|rank| receives(rank, rank + 1)).collect();
+        chain.push(note(8, None));
+        let cause = "rank 8 did not send to rank 7: rank 7 waits to receive from rank 8 (job.py:7)";
+        assert_eq!(said(chain)[0], cause);
+        let two = said(vec![note(0, None), receives(1, 0), note(2, None), note(3, Some((false, 2)))]);
+        assert_eq!(two[0], "rank 0 did not send to rank 1: rank 1 waits to receive from rank 0 (job.py:7)");
+        assert_eq!(two[1], "rank 2 did not communicate with rank 3: rank 3 waits to send to rank 2 (job.py:7)");
+    }
+
+    #[test]
+    fn in_a_circle_the_rank_that_most_wait_for_is_the_cause() {
+        let skipped = said(vec![receives(0, 1), receives(1, 0), receives(2, 1)]);
+        assert!(skipped[0].starts_with("rank 1 did not send to ranks 0, 2: "), "{skipped:?}");
+        let equal = said(vec![receives(0, 1), receives(1, 0)]);
+        assert!(equal[0].starts_with("ranks wait for each other: rank 0 waits to receive"), "{equal:?}");
+        // Three ranks wait for rank 4, which is outside of the circle and waits for it.
+        let pairs = [(0, 1), (1, 0), (4, 0), (5, 4), (6, 4), (7, 4)];
+        let named = said(pairs.into_iter().map(|(rank, from)| receives(rank, from)).collect());
+        assert!(named[0].starts_with("rank 0 did not send to ranks 1, 4: "), "{named:?}");
+    }
+
+    #[test]
+    fn calls_of_several_communicators_are_listed_behind_the_rank_that_is_in_none() {
+        let rank = |rank: u32, collective: Option<&str>, line: u32| {
+            let (collective, doing) = (collective.map(str::to_owned), "waits".to_owned());
+            LiveRank { rank, collective, stack: vec![frame("step", line)], doing, ..LiveRank::default() }
+        };
+        let ranks = [
+            rank(0, Some("all_reduce"), 9),
+            rank(1, Some("all_reduce"), 9),
+            rank(2, Some("all_gather"), 8),
+            rank(3, None, 20),
+        ];
+        let (report, hang_notes) = live(&ranks, Some(4));
+        let told = sentences(&Traces { hang: Some(report), hang_notes, ..Traces::default() });
+        let wanted = "rank 3 did not reach any of these calls: ranks 0, 1 wait in all_reduce (job.py:9), rank 2 waits in \
+                      all_gather (job.py:8); rank 3 waits in step (job.py:20)";
+        assert_eq!(told, [wanted]);
     }
 }

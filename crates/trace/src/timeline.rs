@@ -6,6 +6,10 @@ use std::collections::HashMap;
 /// `Timeline::source` of our own ranks.
 pub const SOURCE: &str = "rankmark";
 
+/// The communicator of calls that name none, on a rank that is in several: the call may be of any of them, so nobody knows which
+/// ranks take part.
+pub const ONE_OF_SEVERAL: &str = "unknown (one of several)";
+
 /// Spans of the ranks of one job.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Timeline {

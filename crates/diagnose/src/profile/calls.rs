@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use serde::Serialize;
-use trace::timeline::{Kind, Timeline, synchronises};
+use trace::timeline::{Kind, ONE_OF_SEVERAL, Timeline, synchronises};
 
 use super::listed;
 
@@ -108,7 +108,8 @@ fn totals(calls: &[TimedCall<'_>]) -> CallTotals {
         total_s: seconds.clone().sum(),
         ..CallTotals::default()
     };
-    let matched = if synchronises(one.operation) && by_rank.len() > 1 { matched(&by_rank) } else { Vec::new() };
+    let tells_waits = synchronises(one.operation) && one.group != ONE_OF_SEVERAL;
+    let matched = if tells_waits && by_rank.len() > 1 { matched(&by_rank) } else { Vec::new() };
     if matched.is_empty() {
         found.time_s = stats::median(&seconds.collect::<Vec<_>>());
         return found;
@@ -230,6 +231,8 @@ mod tests {
         assert_eq!(alone(vec![call(0, Some(1), 1e-3)]), 1e-3);
         let broadcast = TimedCall { operation: "broadcast", ..call(0, Some(1), 1e-3) };
         assert_eq!(alone(vec![broadcast, TimedCall { rank: 1, ..broadcast }]), 1e-3);
+        let any = TimedCall { group: ONE_OF_SEVERAL, ..call(0, None, 1e-3) };
+        assert_eq!(alone(vec![any, TimedCall { rank: 1, seconds: 3e-3, ..any }]), 2e-3);
         // Without numbers, ranks with different counts do not match.
         assert_eq!(alone(vec![call(0, None, 1e-3), call(1, None, 3e-3), call(1, None, 5e-3)]), 3e-3);
         let by_order = call_totals(vec![call(0, None, 1e-3), call(1, None, 3e-3)]).0.remove(0);

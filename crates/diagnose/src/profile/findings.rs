@@ -313,19 +313,30 @@ impl Sources<'_> {
         let cost = &bubble.measured_s;
         let evidence = self.evidence(None, largest(&cost.values), "send and recv");
         let finding = self.measured(FindingKind::PipelineBubble, &cost.values, cost.mean(), evidence)?;
-        let theory = bubble
-            .theory_share
-            .map_or(String::new(), |share| format!(" The schedule predicts {} of a step.", percent(share)));
-        Some(ProfileFinding {
-            what: format!("Pipeline stages wait in send and recv for {} of a step.{theory}", percent(finding.share)),
-            advice:
-                "Use more micro-batches per step, an interleaved schedule, or fewer stages; balance the layers of the \
-                     stages."
-                    .to_owned(),
-            ..finding
-        })
+        let share = percent(finding.share);
+        // Any job may send and receive. That it is a pipeline is known where its schedule is.
+        let (what, advice) = match bubble.theory_share {
+            Some(theory) => (
+                format!(
+                    "Pipeline stages wait in send and recv for {share} of a step. The schedule predicts {} of a step.",
+                    percent(theory)
+                ),
+                format!("Use {IN_A_PIPELINE}"),
+            ),
+            None => (
+                format!("Ranks wait in send and recv for {share} of a step."),
+                format!("In a pipeline: use {IN_A_PIPELINE} {ELSEWHERE}"),
+            ),
+        };
+        Some(ProfileFinding { what, advice, ..finding })
     }
 }
+
+/// What shortens waits of the stages of a pipeline.
+const IN_A_PIPELINE: &str =
+    "more micro-batches per step, an interleaved schedule, or fewer stages; balance the layers of the stages.";
+/// What shortens waits in transfers of other jobs.
+const ELSEWHERE: &str = "In other jobs: look at what ranks do before they send what others wait for.";
 
 /// What a slow rank loses, and in which phase.
 fn loss(straggler: &Straggler) -> String {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use serde::Serialize;
-use trace::timeline::{Kind, NameId, Timeline};
+use trace::timeline::{Kind, NameId, ONE_OF_SEVERAL, Timeline};
 
 use super::lanes::CommonSteps;
 
@@ -105,12 +105,17 @@ type InstanceKey = (NameId, NameId, Option<usize>, u64);
 pub(super) fn instances(timeline: &Timeline, prepared: &CommonSteps) -> Instances {
     let mut found = Instances::default();
     let mut places: HashMap<InstanceKey, usize> = HashMap::new();
+    // Ranks that call something at the same time need not be in one communicator, and then do not wait for each other.
+    let of_any = timeline.names.find(ONE_OF_SEVERAL);
+    let mut unnamed = 0_usize;
     for (rank, lanes) in prepared.ranks.iter().enumerate() {
         let mut orders: HashMap<(NameId, NameId), (usize, u64)> = HashMap::new();
         let spans = lanes.timeline.spans.iter().filter(|span| span.kind == Kind::Collective);
         for span in spans.filter(|span| span.end_ns >= span.begin_ns) {
             let Some(step) = lanes.step_at(span.begin_ns) else { continue };
             let Some(call) = lanes.timeline.call(span) else { continue };
+            let is_unnamed = Some(call.group) == of_any && call.synchronises;
+            unnamed += usize::from(is_unnamed);
             let key: InstanceKey = match call.sequence {
                 Some(sequence) => (call.group, call.operation, None, sequence),
                 None => {
@@ -129,7 +134,7 @@ pub(super) fn instances(timeline: &Timeline, prepared: &CommonSteps) -> Instance
                     operation: call.operation,
                     step,
                     bytes: call.bytes,
-                    synchronises: call.synchronises,
+                    synchronises: call.synchronises && !is_unnamed,
                     size: call.ranks,
                     members: Vec::with_capacity(prepared.ranks.len()),
                 });
@@ -143,6 +148,12 @@ pub(super) fn instances(timeline: &Timeline, prepared: &CommonSteps) -> Instance
         }
     }
     leave_out_wrong(timeline, &mut found);
+    if unnamed > 0 {
+        found.notes.push(format!(
+            "{unnamed} collective calls do not say which of several communicators they are of: who waits for whom in them is not \
+             known"
+        ));
+    }
     found.clocks = clocks(timeline, &found.all);
     if found.clocks.error_s.is_some() {
         found.notes.extend(found.clocks.reason.clone());

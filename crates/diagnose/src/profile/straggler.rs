@@ -2,7 +2,6 @@
 
 use serde::Serialize;
 
-use super::blame::shares;
 use super::disturbance::Disturbance;
 use super::lanes::CommonSteps;
 use super::lateness::{JudgedWork, LateRank, Question, Times, TimesOfPart, against_others, costs, judge};
@@ -125,8 +124,18 @@ pub(super) struct StragglerVerdict {
     pub(super) abstains: Option<String>,
     /// The share of a step that a rank may lose without being named.
     pub(super) unseen_share: Option<f64>,
+    /// Ranks that are not judged, because they do other work than the rest.
+    pub(super) apart: Vec<u32>,
 }
 
+impl StragglerVerdict {
+    fn abstaining(reason: String) -> Self {
+        Self { abstains: Some(reason), ..Self::default() }
+    }
+}
+
+/// Ranks that a sentence names.
+const NAMED: usize = 12;
 /// A rank that waits for a processor in so much of its loss is not slow: the machine is busy.
 const MOSTLY: f64 = 0.5;
 /// Other programs slow a rank that computes by up to this share of a step, though it hardly waits for its processor: they use its caches
@@ -137,20 +146,70 @@ const LARGEST_UNSEEN: f64 = 0.1;
 
 /// What else is known before ranks are judged.
 pub(super) struct Context<'k> {
-    pub(super) blame: Option<&'k [Vec<f64>]>,
+    /// The share of all waits that each rank caused.
+    pub(super) blame: Option<&'k [f64]>,
     pub(super) pauses: Option<&'k Pauses>,
     /// What records more steps.
     pub(super) more: &'k str,
 }
 
-/// Judges the ranks, or says why it does not.
+/// Judges the ranks that do the same work, or says why it does not.
 pub(super) fn verdict(
     prepared: &CommonSteps,
     steps: &Steps,
     context: &Context,
     settings: &Settings,
 ) -> StragglerVerdict {
-    let abstain = |reason: String| StragglerVerdict { abstains: Some(reason), ..StragglerVerdict::default() };
+    let (apart, rest) = roles(steps);
+    if apart.is_empty() {
+        return verdict_on_equals(prepared, steps, context, settings);
+    }
+    let apart: Vec<u32> = apart.into_iter().map(|place| steps.ranks[place].rank).collect();
+    if rest.len() < 2 {
+        return StragglerVerdict::abstaining(format!(
+            "{}: ranks do different work, so none of them can be called slow",
+            other_work(&apart)
+        ));
+    }
+    let own = Steps {
+        numbers: steps.numbers.clone(),
+        warm_up: steps.warm_up,
+        step: steps.step.clone(),
+        ranks: rest.iter().map(|place| steps.ranks[*place].clone()).collect(),
+    };
+    let blame: Option<Vec<f64>> = context.blame.map(|shares| rest.iter().map(|place| shares[*place]).collect());
+    let context = Context { blame: blame.as_deref(), pauses: context.pauses, more: context.more };
+    StragglerVerdict { apart, ..verdict_on_equals(prepared, &own, &context, settings) }
+}
+
+/// What ranks that are not judged lack: `rank 0 has no forward and no backward pass, unlike the other ranks`.
+pub(super) fn other_work(apart: &[u32]) -> String {
+    let named: Vec<String> = apart.iter().take(NAMED).map(u32::to_string).collect();
+    let more = apart.len().saturating_sub(NAMED);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let (ranks, have) = if apart.len() == 1 { ("rank", "has") } else { ("ranks", "have") };
+    format!("{ranks} {}{more} {have} no forward and no backward pass, unlike the other ranks", named.join(", "))
+}
+
+/// Places of ranks that run no model while all others train one, such as a parameter server; and places of these others. A
+/// stage of a pipeline may mark no forward pass. It has a backward pass, as all ranks that train have.
+fn roles(steps: &Steps) -> (Vec<usize>, Vec<usize>) {
+    let has = |series: &Series| series.values.iter().any(|seconds| *seconds > 0.0);
+    let runs = |place: &usize| has(&steps.ranks[*place].forward) || has(&steps.ranks[*place].backward);
+    let trains = |place: &usize| has(&steps.ranks[*place].backward);
+    let (rest, apart): (Vec<usize>, Vec<usize>) = (0..steps.ranks.len()).partition(runs);
+    let is_clear = !rest.is_empty() && rest.iter().all(trains);
+    if is_clear { (apart, rest) } else { (Vec::new(), (0..steps.ranks.len()).collect()) }
+}
+
+/// Judges ranks that do the same work.
+fn verdict_on_equals(
+    prepared: &CommonSteps,
+    steps: &Steps,
+    context: &Context,
+    settings: &Settings,
+) -> StragglerVerdict {
+    let abstain = StragglerVerdict::abstaining;
     let count = steps.numbers.len();
     if steps.ranks.len() < 2 {
         return abstain(format!("naming a slow rank needs two ranks to compare, but there is {}", steps.ranks.len()));
@@ -260,9 +319,8 @@ fn judge_ranks(
     judged: &JudgedWork,
     (works, phases): (&[Vec<f64>], &[Phase]),
     steps: &Steps,
-    blame: Option<&[Vec<f64>]>,
+    blame: Option<&[f64]>,
 ) -> StragglerVerdict {
-    let blames = blame.map(shares);
     let costs = costs(works);
     let waited = judged.late.iter().map(|late| (late, descheduled(late, steps, &costs[late.rank]).unwrap_or(0.0)));
     let busy: Vec<(&LateRank, f64)> = waited.filter(|(late, waited)| *waited >= MOSTLY * late.lost_s).collect();
@@ -299,7 +357,7 @@ fn judge_ranks(
             ci95: late.ci95.map(|bound| steps.share(bound)),
             lost_s_per_step: late.lost_s,
             persistent: late.persistent,
-            blame: blames.as_ref().map(|blames| blames[late.rank]),
+            blame: blame.map(|shares| shares[late.rank]),
             worst_step: worst(late),
             confidence: late.confidence,
         }
@@ -315,8 +373,8 @@ fn judge_ranks(
         stragglers: judged.late.iter().filter(|late| !is_busy(late)).map(straggler).collect(),
         busy: busy.iter().map(busy_rank).collect(),
         rotating,
-        abstains: None,
         unseen_share: judged.unseen.map(|unseen| steps.share(unseen.at_most_s)),
+        ..StragglerVerdict::default()
     }
 }
 

@@ -9,6 +9,7 @@ use trace::timeline::{Kind, NameId, Names, RankTimeline, Timeline};
 use super::Spans;
 use super::cycles;
 use super::rank_names::{natural_order, process_of_name, rank_of_name};
+use super::same_names::SameNames;
 
 /// What is said of files whose jobs have different numbers of ranks, before these.
 pub(crate) const DIFFERENT_WORLDS: &str = "the files disagree on the number of ranks: ";
@@ -49,8 +50,27 @@ pub(super) fn timelines(mut parts: Vec<(PathBuf, Spans)>) -> Result<Option<Timel
         }
     }
     cycles::join(&mut joined);
+    tell_groups_apart(&mut joined);
     compare(&joined.ranks, &mut joined.notes);
     Ok(Some(joined))
+}
+
+/// Gives communicators that share a name names of their own: their calls have the same numbers, and do not belong together.
+fn tell_groups_apart(joined: &mut Timeline) {
+    let own_names = SameNames::of(&joined.groups);
+    if own_names.is_empty() {
+        return;
+    }
+    let Timeline { ranks, names, groups, .. } = joined;
+    for rank in ranks {
+        let shared: BTreeSet<NameId> = rank.collectives.iter().map(|call| call.group).collect();
+        for group in shared {
+            let Some(own) = own_names.own(names.get(group), rank.rank) else { continue };
+            let own = names.intern(own);
+            rank.collectives.iter_mut().filter(|call| call.group == group).for_each(|call| call.group = own);
+        }
+    }
+    own_names.rename(groups);
 }
 
 /// Gives ranks to parts that do not name theirs: by the name of the file, else by order.

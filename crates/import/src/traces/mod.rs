@@ -13,6 +13,7 @@ mod kineto;
 mod own;
 mod rank_names;
 mod ras;
+mod same_names;
 mod scan;
 mod sqlite;
 mod words;
@@ -123,10 +124,20 @@ pub fn read_timeline(files: &[PathBuf]) -> Result<Traces, Error> {
     }
     spans.extend(traces.inspector.as_mut().and_then(InspectorReport::take_spans));
     traces.timeline = join::timelines(spans)?;
-    let report = |dumps: Vec<_>| if dumps.is_empty() { Ok(None) } else { flight::report(dumps).map(Some) };
-    (traces.flight, traces.hang) = (report(dumps)?, report(of_hang)?);
+    let report = |dumps: Vec<_>, world: Option<u32>| match dumps.is_empty() {
+        true => Ok(None),
+        false => flight::report(dumps, world).map(Some),
+    };
+    (traces.flight, traces.hang) = (report(dumps, None)?, report(of_hang, world_of(&traces.hang_notes))?);
     traces.hang_notes.sort_by_key(|note| note.rank);
     Ok(traces)
+}
+
+/// How many ranks a job has, where the notes that say so agree.
+fn world_of(notes: &[HangNote]) -> Option<u32> {
+    let mut said = notes.iter().filter_map(|note| note.world);
+    let world = said.next()?;
+    said.all(|other| other == world).then_some(world)
 }
 
 /// Whether a rank of a profiled job wrote a dump while it hung: `hang-flight-rank0.pickle`. The dumps next to traces, of the end

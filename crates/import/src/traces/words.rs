@@ -10,7 +10,17 @@ pub const UNKNOWN_GROUP: &str = "unknown";
 /// The operation that a tool's word names: `nccl:_all_gather_base`, `AllGather` and `allgather` are all `all_gather`. A word
 /// that names none of ours stays as it is.
 pub(super) fn operation(word: &str) -> Cow<'_, str> {
-    let word = word.split_once(':').map_or(word, |(_, word)| word);
+    let word = bare(word);
+    Cow::Borrowed(ours(word).unwrap_or(word))
+}
+
+/// A word without the tool or library in front of it: `nccl:send`, `symm_mem::one_shot_all_reduce`.
+fn bare(word: &str) -> &str {
+    word.rsplit_once(':').map_or(word, |(_, word)| word)
+}
+
+/// Our word for an operation; None where it is none of ours.
+fn ours(word: &str) -> Option<&'static str> {
     // PyTorch writes the peers behind a transfer: `send 0->1`.
     let bare = word.split_whitespace().next().unwrap_or(word);
     let letters: String =
@@ -19,7 +29,7 @@ pub(super) fn operation(word: &str) -> Cow<'_, str> {
     for suffix in ["coalesced", "sparse", "base", "intotensor", "tensor", "single"] {
         stem = stem.strip_suffix(suffix).unwrap_or(stem);
     }
-    let ours = match stem {
+    Some(match stem {
         "allreduce" => "all_reduce",
         "allgather" => "all_gather",
         "reducescatter" => "reduce_scatter",
@@ -31,13 +41,36 @@ pub(super) fn operation(word: &str) -> Cow<'_, str> {
         "scatter" => "scatter",
         "sendrecv" => "send_recv",
         "send" => "send",
-        "recv" => "recv",
+        "recv" | "recvanysource" => "recv",
         "barrier" => "barrier",
+        _ => return of_symmetric_memory(stem),
+    })
+}
+
+/// The operation of a word of PyTorch's symmetric memory, in small letters alone. Words that also multiply matrices, such as
+/// `fused_all_gather_matmul`, name none.
+fn of_symmetric_memory(letters: &str) -> Option<&'static str> {
+    let letters = letters.strip_suffix("out").unwrap_or(letters);
+    Some(match letters.strip_suffix("copy").unwrap_or(letters) {
         "oneshotallreduce" | "twoshotallreduce" | "multimemallreduce" | "multimemoneshotallreduce" => "all_reduce",
-        "multimemallgatherout" => "all_gather",
-        _ => return Cow::Borrowed(word),
-    };
-    Cow::Borrowed(ours)
+        "multimemoneshotreduce" => "reduce",
+        "multimemallgather" | "lowcontentionallgather" => "all_gather",
+        "reducescatter" | "lowcontentionreducescatter" => "reduce_scatter",
+        "nvshmemalltoall" => "all_to_all",
+        "alltoallvdev" | "alltoallvdev2d" | "alltoallvdev2doffset" => "all_to_allv",
+        "nvshmembroadcast" => "broadcast",
+        _ => return None,
+    })
+}
+
+/// Whether this is an operation of PyTorch's symmetric memory that communicates and does nothing else.
+pub(super) fn is_symmetric_exchange(name: &str) -> bool {
+    name.strip_prefix("symm_mem::").is_some_and(|word| ours(word).is_some())
+}
+
+/// Whether an operation, by our word, is a transfer between two ranks.
+pub(super) fn is_transfer(operation: &str) -> bool {
+    matches!(operation, "send" | "recv" | "send_recv")
 }
 
 /// The operation that kernels of NCCL named `SendRecv` run: transfers of a pipeline, or the parts of any collective.
@@ -154,10 +187,34 @@ mod tests {
             ("SendRecv", "send_recv"),
             ("nccl:send 0->1", "send"),
             ("nccl:coalesced", "coalesced"),
+            ("gloo:recvAnySource", "recv"),
             ("gloo:brand_new", "brand_new"),
+            ("symm_mem::one_shot_all_reduce", "all_reduce"),
+            ("symm_mem::two_shot_all_reduce_", "all_reduce"),
+            ("symm_mem::one_shot_all_reduce_copy_out", "all_reduce"),
+            ("symm_mem::multimem_all_gather_out", "all_gather"),
+            ("symm_mem::_low_contention_reduce_scatter", "reduce_scatter"),
+            ("symm_mem::fused_all_gather_matmul", "fused_all_gather_matmul"),
         ];
         for (word, wanted) in cases {
             assert_eq!(operation(word), wanted, "{word}");
+        }
+    }
+
+    #[test]
+    fn what_multiplies_matrices_is_no_exchange() {
+        for name in ["symm_mem::one_shot_all_reduce", "symm_mem::reduce_scatter_out", "symm_mem::all_to_all_vdev"] {
+            assert!(is_symmetric_exchange(name), "{name}");
+        }
+        let others = [
+            "symm_mem::fused_all_gather_matmul",
+            "symm_mem::fused_matmul_reduce_scatter",
+            "symm_mem::fused_scaled_matmul_reduce_scatter",
+            "symm_mem::_async_input_mm",
+            "one_shot_all_reduce",
+        ];
+        for name in others {
+            assert!(!is_symmetric_exchange(name), "{name}");
         }
     }
 

@@ -253,6 +253,8 @@ fn a_bubble_is_compared_with_its_schedule_and_small_messages_are_counted() {
     close(analysis.parts.bubble_s, 20e-6);
     let found = |kind| analysis.findings.iter().find(|finding| finding.kind == kind).unwrap();
     close(found(FindingKind::PipelineBubble).saves_s_per_step, 20e-6);
+    let what = &found(FindingKind::PipelineBubble).what;
+    assert_eq!(what, "Pipeline stages wait in send and recv for 20% of a step. The schedule predicts 20% of a step.");
     close(found(FindingKind::SmallMessages).saves_s_per_step, 10e-6);
     assert!(analysis.findings.is_sorted_by(|a, b| a.saves_s_per_step >= b.saves_s_per_step));
 }

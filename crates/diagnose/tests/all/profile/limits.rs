@@ -2,7 +2,7 @@
 
 use super::simulation::{Fault, Scenario};
 use diagnose::profile::{Analysis, FindingKind, Phase, Settings, analyse, differences};
-use trace::timeline::{CollectiveCall, Kind, Timeline};
+use trace::timeline::{CollectiveCall, Kind, NameId, ONE_OF_SEVERAL, RankTimeline, Timeline};
 
 use super::{analysed, delay, planted};
 
@@ -68,6 +68,98 @@ fn exchanges_without_an_end_judge_nobody() {
     let analysis = analyse_default(&timeline);
     assert!(analysis.straggler.is_none() && analysis.straggler_at_most.is_none() && !analysis.is_whole);
     assert!(analysis.straggler_abstains.unwrap().contains("own work is not known"));
+}
+
+/// Stages of a pipeline with replicas: calls that ranks begin at the same time are of several communicators, and the trace does not
+/// say of which.
+#[test]
+fn calls_that_may_be_of_any_communicator_blame_nobody() {
+    let mut timeline = Scenario { jitter: 0.01, ..planted(vec![delay(1, Phase::Forward, 0.2)]) }.timeline(1);
+    let group = timeline.names.intern(ONE_OF_SEVERAL);
+    for call in timeline.ranks.iter_mut().flat_map(|rank| &mut rank.collectives) {
+        (call.group, call.sequence, call.ranks) = (group, None, None);
+    }
+    let analysis = analyse_default(&timeline);
+    assert_eq!((&analysis.blame, &analysis.collectives.operations[0].wait_s), (&None, &None));
+    let is_said = |note: &String| note.contains("do not say which of several communicators they are of");
+    assert!(analysis.notes.iter().any(is_said), "{:?}", analysis.notes);
+    // Own work shows a slow rank all the same.
+    assert_eq!(analysis.straggler.map(|slow| (slow.rank, slow.blame)), Some((1, None)));
+}
+
+/// A transfer between rank 0 and another rank, of which nothing but the direction is known.
+fn transfer(operation: NameId, group: NameId) -> CollectiveCall {
+    CollectiveCall {
+        operation,
+        group,
+        sequence: None,
+        ranks: None,
+        bytes: None,
+        input_bytes: None,
+        dtype: None,
+        synchronises: false,
+        first_byte_ns: None,
+    }
+}
+
+/// Rank 0 receives gradients, steps the optimizer, and sends parameters. Ranks 1 and 2 run the model for 20 ms, rank 2 for so much
+/// longer.
+fn parameter_server(longer_ns: i64) -> Timeline {
+    let mut timeline =
+        Timeline { source: "test".to_owned(), world: Some(3), clock_error_ns: Some(0), ..Timeline::default() };
+    let words = ["step", "forward", "backward", "optimizer", "recv", "send", "world"];
+    let [step, forward, backward, optimizer, recv, send, group] = words.map(|word| timeline.names.intern(word));
+    let mut ranks: Vec<RankTimeline> = (0..3).map(|rank| RankTimeline { rank, ..RankTimeline::default() }).collect();
+    for number in 0..41_u32 {
+        let begin = i64::from(number) * 50_000_000;
+        let noise = |rank: u32| (super::simulation::scattered(u64::from(3 * number + rank)) % 100_000) as i64;
+        let works = [20_000_000 + noise(1), 20_000_000 + longer_ns + noise(2)];
+        let arrived = begin + works[0].max(works[1]);
+        let (updated, end) = (arrived + 2_000_000, arrived + 2_100_000);
+        ranks[0].push_call(0, begin, arrived, transfer(recv, group));
+        ranks[0].push(Kind::Optimizer, optimizer, 0, arrived, updated);
+        ranks[0].push_call(0, updated, end, transfer(send, group));
+        for (rank, work) in ranks[1..].iter_mut().zip(works) {
+            rank.push(Kind::Forward, forward, 0, begin, begin + 8_000_000);
+            rank.push(Kind::Backward, backward, 0, begin + 8_000_000, begin + work);
+            rank.push_call(0, begin + work, end, transfer(recv, group));
+        }
+        ranks.iter_mut().for_each(|rank| rank.push(Kind::Step, step, number, begin, end));
+    }
+    ranks.iter_mut().for_each(RankTimeline::sort);
+    timeline.ranks = ranks;
+    timeline
+}
+
+#[test]
+fn ranks_that_run_no_model_are_not_compared_with_those_that_do() {
+    let analysis = analyse_default(&parameter_server(0));
+    assert_eq!((&analysis.stragglers, &analysis.straggler_abstains), (&Vec::new(), &None));
+    let at_most = analysis.straggler_at_most;
+    assert!(at_most.is_none_or(|share| share < 0.02) && !analysis.is_whole, "{at_most:?}");
+    let note = "rank 0 has no forward and no backward pass, unlike the other ranks: ranks do different work";
+    assert!(analysis.notes.iter().any(|said| said.starts_with(note)), "{:?}", analysis.notes);
+    // Nothing says that it is a pipeline.
+    let waits = analysis.findings.iter().find(|finding| finding.kind == FindingKind::PipelineBubble).unwrap();
+    assert!(waits.what.starts_with("Ranks wait in send and recv for "), "{}", waits.what);
+    assert!(waits.advice.starts_with("In a pipeline: use more micro-batches"), "{}", waits.advice);
+    // Of the others, a slow one is named.
+    let slow = analyse_default(&parameter_server(5_000_000)).straggler.unwrap();
+    assert_eq!((slow.rank, slow.phase), (2, Phase::Backward));
+    let mut one_worker = parameter_server(0);
+    one_worker.ranks.truncate(2);
+    let why = analyse_default(&one_worker).straggler_abstains.unwrap();
+    assert!(why.contains("ranks do different work, so none of them can be called slow"), "{why}");
+}
+
+/// A stage whose forward pass nobody marks works like the others: that it has a backward pass says so.
+#[test]
+fn a_rank_without_a_marked_forward_pass_is_judged() {
+    let mut timeline = Scenario { jitter: 0.01, ..planted(vec![delay(1, Phase::Backward, 0.2)]) }.timeline(1);
+    timeline.ranks[1].spans.retain(|span| span.kind != Kind::Forward);
+    assert_eq!(analyse_default(&timeline).straggler.unwrap().rank, 1);
+    timeline.ranks[2].spans.retain(|span| span.kind != Kind::Forward);
+    assert_eq!(analyse_default(&timeline).straggler.unwrap().rank, 1);
 }
 
 #[test]

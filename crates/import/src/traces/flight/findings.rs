@@ -56,13 +56,28 @@ impl HangCause {
 /// Causes, and the ranks that wait because of them.
 pub(super) fn find(ranks: &[FlightRank], groups: &[(String, Vec<u32>)]) -> (Vec<HangCause>, Vec<Waiting>) {
     let dumps = Dumps::new(ranks, groups);
+    let mismatches = mismatch::find(&dumps);
+    causes(&dumps, mismatches)
+}
+
+/// As [`find`], of calls that nobody numbered while a rank is in none: ranks in different calls may be in different communicators,
+/// so these are not compared.
+pub(super) fn find_without_comparing(
+    ranks: &[FlightRank],
+    groups: &[(String, Vec<u32>)],
+) -> (Vec<HangCause>, Vec<Waiting>) {
+    causes(&Dumps::new(ranks, groups), Vec::new())
+}
+
+/// Causes and waiting ranks, with the calls that ranks disagree on.
+fn causes(dumps: &Dumps<'_>, mismatches: Vec<Mismatch<'_>>) -> (Vec<HangCause>, Vec<Waiting>) {
     let awaits: BTreeMap<u32, Vec<u32>> = dumps.at.keys().map(|rank| (*rank, dumps.awaits(*rank))).collect();
-    let (open, ended): (Vec<_>, Vec<_>) = mismatch::find(&dumps).into_iter().partition(|found| found.is_open);
+    let (open, ended): (Vec<_>, Vec<_>) = mismatches.into_iter().partition(|found| found.is_open);
     let mut findings: Vec<HangCause> = open.into_iter().map(of_mismatch).collect();
-    findings.extend(not_reached(&dumps, &awaits));
-    let stuck = stuck(&dumps, &awaits, &findings);
+    findings.extend(not_reached(dumps, &awaits));
+    let stuck = stuck(dumps, &awaits, &findings);
     findings.extend(stuck);
-    findings.extend(deadlock(&dumps, &awaits));
+    findings.extend(deadlock(dumps, &awaits));
     if findings.is_empty() {
         findings.extend(ended.into_iter().map(of_mismatch));
     }
@@ -70,8 +85,8 @@ pub(super) fn find(ranks: &[FlightRank], groups: &[(String, Vec<u32>)]) -> (Vec<
         let key = |one: &HangCause| (one.problem, one.call.group.clone(), one.call.sequence);
         key(a).cmp(&key(b))
     });
-    let causes: BTreeSet<u32> = findings.iter().flat_map(|found| &found.missing).map(|missing| missing.rank).collect();
-    let waiting = dumps.at.iter().filter(|(rank, _)| !causes.contains(*rank)).map(|(rank, (_, entry))| Waiting {
+    let named: BTreeSet<u32> = findings.iter().flat_map(|found| &found.missing).map(|missing| missing.rank).collect();
+    let waiting = dumps.at.iter().filter(|(rank, _)| !named.contains(*rank)).map(|(rank, (_, entry))| Waiting {
         rank: *rank,
         call: (*entry).clone(),
         awaits: awaits.get(rank).cloned().unwrap_or_default(),

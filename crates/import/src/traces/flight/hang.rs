@@ -14,6 +14,8 @@ const MOST_FRAMES: usize = 64;
 pub struct HangNote {
     /// The rank.
     pub rank: u32,
+    /// Ranks of the job, where the rank says so.
+    pub world: Option<u32>,
     /// Seconds since its last step ended; None for a rank that was seen from outside.
     pub since_last_step_s: Option<f64>,
     /// How long the step took, if it ended after all: then it was slow, and no hang.
@@ -59,9 +61,11 @@ pub(super) fn read(name: &str, bytes: &[u8]) -> HangFile {
 
 fn note(value: &Value) -> Option<HangNote> {
     let seconds = |key: &str| value.get(key).and_then(Value::as_f64).filter(|seconds| *seconds >= 0.0);
+    let whole = |key: &str| value.get(key).and_then(Value::as_u64).and_then(|whole| u32::try_from(whole).ok());
     let stack = value.get("stack").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     Some(HangNote {
-        rank: value.get("rank")?.as_u64()?.try_into().ok()?,
+        rank: whole("rank")?,
+        world: whole("world"),
         since_last_step_s: Some(seconds("since_last_step_s").unwrap_or(0.0)),
         step_ended_after_s: seconds("step_ended_after_s"),
         stack: stack.iter().take(MOST_FRAMES).map(frame).collect(),

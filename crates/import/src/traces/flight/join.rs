@@ -44,7 +44,8 @@ fn join(rank: &mut RankTimeline, ring: &FlightRank, names: &mut Names) -> Result
         .filter_map(|span| {
             let call = rank.collectives.get(span.collective as usize)?;
             let (operation, bytes) = (call.operation, call.bytes);
-            let is_open = call.sequence.is_none();
+            // gloo's recorder holds no transfers, and numbers of NCCL's transfers count another way.
+            let is_open = call.sequence.is_none() && !words::is_transfer(names.get(operation));
             is_open.then_some(OpenCall { begin_ns: span.begin_ns, call: span.collective as usize, operation, bytes })
         })
         .collect();

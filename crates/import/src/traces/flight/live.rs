@@ -3,13 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use super::findings::{HangCause, Missing, Problem, find};
+use super::findings::{HangCause, Missing, Problem, find, find_without_comparing};
 use super::mismatch::Difference;
 use super::ring::{FlightEntry, FlightRank, Frame};
-use super::{FlightReport, HangNote};
-
-/// Ranks of a job whose numbers are listed: more are not looked for one by one.
-const MOST_RANKS: u32 = 1 << 16;
+use super::{FlightReport, HangNote, MOST_RANKS};
 
 /// One rank of a job that runs.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -42,7 +39,12 @@ pub fn live(ranks: &[LiveRank], world: Option<u32>) -> (FlightReport, Vec<HangNo
     let groups = [(String::new(), world.map_or(Vec::new(), |world| (0..world).collect()))];
     let known: Vec<u32> = ranks.iter().map(|rank| rank.rank).collect();
     let members = [(String::new(), [groups[0].1.clone(), known].concat())];
-    let (mut findings, waiting) = find(&rings, &members);
+    // While a rank is seen in no call, the others may wait for it in different communicators, each in the call of its own.
+    let is_away = |rank: &LiveRank| !rank.stack.is_empty() && rank.collective.is_none() && rank.transfer.is_none();
+    let (mut findings, waiting) = match ranks.iter().any(is_away) {
+        true => find_without_comparing(&rings, &members),
+        false => find(&rings, &members),
+    };
     if findings.iter().all(|found| found.problem == Problem::NotFinished)
         && let Some(found) = other_lines(ranks)
     {
@@ -50,6 +52,7 @@ pub fn live(ranks: &[LiveRank], world: Option<u32>) -> (FlightReport, Vec<HangNo
     }
     let note = |rank: &LiveRank| HangNote {
         rank: rank.rank,
+        world,
         since_last_step_s: None,
         step_ended_after_s: None,
         stack: rank.stack.clone(),
@@ -145,6 +148,24 @@ mod tests {
             causes(&[at(0, reduces, "a:1"), at(1, None, "b:9")], None),
             [(Problem::NotReached, vec![1], vec![0])]
         );
+    }
+
+    /// Two by two ranks: rank 3 is in a lock of its own, rank 2 waits for it in its shard's call, and ranks 0 and 1 in those of the
+    /// replicas. Nobody knows of the communicators.
+    #[test]
+    fn a_rank_in_no_call_comes_before_calls_that_differ() {
+        let frame = Frame { name: "locked".into(), file: "hsdp.py".into(), line: 20 };
+        let away = LiveRank { stack: vec![frame], ..at(3, None, "hsdp.py:20") };
+        let (reduces, gathers) = (Some("all_reduce"), Some("all_gather"));
+        let ranks = [at(0, reduces, "a:1"), at(1, reduces, "a:1"), at(2, gathers, "a:2"), away];
+        assert_eq!(causes(&ranks, Some(4)), [(Problem::NotReached, vec![3], vec![0, 1, 2])]);
+        let calls = |one: &super::super::Waiting| (one.rank, one.call.operation.clone());
+        let waits: Vec<(u32, String)> = live(&ranks, Some(4)).0.waiting.iter().map(calls).collect();
+        let wanted = [(0, "all_reduce"), (1, "all_reduce"), (2, "all_gather")];
+        assert_eq!(waits, wanted.map(|(rank, call)| (rank, call.to_owned())));
+        // A rank without a stack may be in any call, so the calls of the others still tell.
+        let unseen = [at(0, reduces, "a:1"), at(1, reduces, "a:1"), at(2, gathers, "a:2"), at(3, None, "")];
+        assert_eq!(causes(&unseen, Some(4))[0].0, Problem::Mismatch(Difference::Operation));
     }
 
     #[test]

@@ -15,12 +15,14 @@ mod waits;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use terms::Error;
 
 use super::input::Input;
 use super::rank_names::rank_of_dump;
+use super::same_names::SameNames;
 use super::{TraceContent, TraceFormat};
 
 pub use findings::{HangCause, Missing, Problem};
@@ -37,6 +39,9 @@ pub use waits::Waiting;
 
 /// The largest dump that is read. One of 2000 entries has 2 MB.
 const LARGEST: u64 = 64 << 20;
+
+/// Ranks of a job that are looked for one by one: of a larger job, nobody is missing.
+const MOST_RANKS: u32 = 1 << 16;
 
 /// Dumps as a pickle: files that PyTorch writes, and `_dump_fr_trace()`.
 pub(super) const PICKLE: TraceFormat = TraceFormat {
@@ -77,8 +82,8 @@ fn dump(input: &Input, tree: Result<tree::DumpTree, Error>) -> Result<TraceConte
     Ok(TraceContent::Flight(Box::new(dump.map_err(named)?)))
 }
 
-/// The dumps of all ranks as one report.
-pub(super) fn report(mut dumps: Vec<(PathBuf, Dump)>) -> Result<FlightReport, Error> {
+/// The dumps of all ranks as one report. `world`: how many ranks the job has, where somebody says so.
+pub(super) fn report(mut dumps: Vec<(PathBuf, Dump)>, world: Option<u32>) -> Result<FlightReport, Error> {
     dumps.sort_by_key(|(_, dump)| dump.known_rank.is_some());
     let mut report = FlightReport::default();
     let mut groups = Vec::new();
@@ -116,10 +121,32 @@ pub(super) fn report(mut dumps: Vec<(PathBuf, Dump)>) -> Result<FlightReport, Er
         report.ranks.push(dump.rank);
     }
     report.ranks.sort_by_key(|rank| rank.rank);
+    let own_names = SameNames::of(&groups);
+    if !own_names.is_empty() {
+        report.ranks.iter_mut().for_each(|rank| rank.name_groups(&own_names));
+        own_names.rename(&mut groups);
+    }
     report.ranks.iter_mut().for_each(|rank| rank.name_peers(&groups));
-    (report.findings, report.waiting) = findings::find(&report.ranks, &groups);
     groups.sort();
     groups.dedup();
+    let mut members = groups.clone();
+    members.extend(whole_job(&report.ranks, &groups, world));
+    (report.findings, report.waiting) = findings::find(&report.ranks, &members);
     report.groups = groups;
     Ok(report)
+}
+
+/// The communicator of all ranks, where no dump lists its ranks. gloo lists none, and a rank without a dump would not be missed.
+fn whole_job(ranks: &[FlightRank], listed: &[(String, Vec<u32>)], world: Option<u32>) -> Option<(String, Vec<u32>)> {
+    let world = world.filter(|world| *world <= MOST_RANKS)?;
+    let entries = ranks.iter().flat_map(|rank| &rank.entries);
+    let used: BTreeSet<&str> = entries.map(|entry| entry.group.as_str()).filter(|group| is_default(group)).collect();
+    let is_listed = |group: &str| listed.iter().any(|(name, _)| name == group);
+    let unlisted = used.into_iter().find(|group| !is_listed(group))?;
+    Some((unlisted.to_owned(), (0..world).collect()))
+}
+
+/// Whether a communicator is the one that PyTorch makes first, of all ranks of the job.
+fn is_default(group: &str) -> bool {
+    group == "default_pg" || group.ends_with(" (default_pg)")
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::traces::same_names::SameNames;
 use crate::traces::words::element_bytes;
 
 /// The ring of one rank.
@@ -109,6 +110,15 @@ pub struct Frame {
 }
 
 impl FlightRank {
+    /// Gives the communicators that share a name with others names of their own.
+    pub(super) fn name_groups(&mut self, own_names: &SameNames) {
+        for entry in &mut self.entries {
+            if let Some(own) = own_names.own(&entry.group, self.rank) {
+                entry.group = own.to_owned();
+            }
+        }
+    }
+
     /// Makes ranks of the job of the places in a communicator that transfers name.
     pub(super) fn name_peers(&mut self, groups: &[(String, Vec<u32>)]) {
         for entry in self.entries.iter_mut().filter(|entry| entry.is_p2p) {

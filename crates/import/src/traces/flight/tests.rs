@@ -158,6 +158,46 @@ fn calls_get_communicator_and_number_in_order() {
     assert_eq!(calls, BTreeMap::from([(Some(3), all), (Some(4), all), (Some(5), all)]));
 }
 
+/// A stage of a pipeline over gloo, with replicas: the profiler shows its transfers, and the recorder holds its collectives alone.
+#[test]
+fn transfers_are_not_joined_and_do_not_keep_collectives_from_it() {
+    let calls = [("recv", 90 * MS), ("all_reduce", 100 * MS), ("send", 150 * MS), ("all_reduce", 200 * MS)];
+    let mut traced = timeline(&calls);
+    let entries = [(7, "all_reduce", 99 * MS), (8, "all_reduce", 199 * MS)];
+    assert_eq!(join_flight(&mut traced, &ring(&entries)), 2);
+    assert_eq!(traced.notes, Vec::<String>::new());
+    let joined: Vec<_> =
+        traced.ranks[0].collectives.iter().map(|call| (call.sequence, traced.names.get(call.group))).collect();
+    let (of_ring, none) = ("0 (default_pg)", (None, UNKNOWN_GROUP));
+    assert_eq!(joined, [none, (Some(7), of_ring), none, (Some(8), of_ring)]);
+}
+
+/// Two by two ranks: a split made the communicators of ranks 0, 1 and of ranks 2, 3, which have one name.
+#[test]
+fn communicators_that_share_a_name_are_told_apart_by_their_ranks() {
+    let of = |ranks: &str, entries: &[String]| {
+        let listed = format!(r#""name":"0","desc":"default_pg","ranks":"{ranks}""#);
+        file("2.10", entries).replace(r#""name":"","desc":"","ranks":"""#, &listed)
+    };
+    let done = entry(1, "all_reduce", 10, 100, true);
+    let open = [done.clone(), entry(2, "all_reduce", 10, 200, false)];
+    let done = [done];
+    let files = [
+        ("fr_rank0", of("[0, 1]", &open)),
+        ("fr_rank1", of("[0, 1]", &done)),
+        ("fr_rank2", of("[2, 3]", &done)),
+        ("fr_rank3", of("[2, 3]", &done)),
+    ];
+    let report = flight(&files);
+    assert_eq!(report.findings.len(), 1, "{:?}", report.findings);
+    let found = &report.findings[0];
+    let missing: Vec<u32> = found.missing.iter().map(|missing| missing.rank).collect();
+    assert_eq!((found.problem, missing, &found.arrived), (Problem::NotReached, vec![1], &vec![0]));
+    assert_eq!(found.call.group, "0 (default_pg) [0, 1]");
+    let groups: Vec<&str> = report.groups.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(groups, ["0 (default_pg) [0, 1]", "0 (default_pg) [2, 3]"]);
+}
+
 #[test]
 fn counts_that_differ_are_refused_with_a_note() {
     let entries = [(1, "all_reduce", 99 * MS), (2, "all_reduce", 199 * MS), (3, "all_reduce", 299 * MS)];

@@ -73,11 +73,12 @@ impl<'r> Dumps<'r> {
         for rank in members {
             if self.last.contains_key(rank) {
                 calls.entry(*rank).or_default();
-            } else if !absent.contains(rank) {
+            } else {
                 absent.push(*rank);
             }
         }
         absent.sort_unstable();
+        absent.dedup();
     }
 
     /// Notes the calls of a rank that have not ended.

@@ -5,6 +5,15 @@ use trace::timeline::{CollectiveCall, Names};
 use crate::traces::events::TraceEvent;
 use crate::traces::words::{self, UNKNOWN_GROUP};
 
+/// Communicators whose ranks are kept.
+pub(super) const MOST_GROUPS: usize = 10_000;
+
+/// The numbers of a list that is written as a text: `[0, 1]`. None of a list in which something else stands.
+pub(super) fn listed(text: &str) -> Option<Vec<u32>> {
+    let words = text.split(['[', ']', ',', ' ']).filter(|word| !word.is_empty());
+    words.map(|word| word.parse().ok()).collect()
+}
+
 /// The call of a span `gloo:OPERATION`, which names no communicator.
 pub(super) fn gloo(event: &TraceEvent, names: &mut Names) -> CollectiveCall {
     let name = event.name();

@@ -90,6 +90,8 @@ pub(super) struct Collected {
     /// Kernels, copies and collectives; `queue` is the thread here.
     pub(super) spans: Vec<Span>,
     pub(super) calls: Vec<CollectiveCall>,
+    /// Ranks of the communicators of kernels, by their names, where a kernel lists all of them.
+    members: HashMap<NameId, Vec<u32>>,
     /// Transfers that threads of the host run: begin, end, call. A kernel of NCCL keeps no thread of the host waiting.
     pub(super) transfers: Vec<(i64, i64, u32)>,
     pub(super) lost: u64,
@@ -155,6 +157,7 @@ impl Collected {
             Class::Kernel if event.name.starts_with(b"nccl") => {
                 self.device_calls += 1;
                 let call = calls::nccl(event, &mut self.names);
+                self.list_members(event, call.group);
                 self.launches.kernel(event, self.names.get(call.operation), self.calls.len());
                 self.call(event, begin, end, call);
             }
@@ -162,6 +165,24 @@ impl Collected {
             Class::Copy => self.device(event, Kind::Copy, begin, end),
             _ => self.host(event, class == Class::Annotation, begin, end),
         }
+    }
+
+    /// Keeps the ranks of a communicator that the event of a kernel lists.
+    fn list_members(&mut self, event: &TraceEvent, group: NameId) {
+        if self.members.len() >= calls::MOST_GROUPS || self.members.contains_key(&group) {
+            return;
+        }
+        let ranks = event.argument("Process Group Ranks").filter(|ranks| ranks.ends_with(']')).and_then(calls::listed);
+        self.members.extend(ranks.filter(|ranks| !ranks.is_empty()).map(|ranks| (group, ranks)));
+    }
+
+    /// The communicators of kernels that list their ranks, by name.
+    pub(super) fn take_members(&mut self) -> Vec<(String, Vec<u32>)> {
+        let all = std::mem::take(&mut self.members).into_iter();
+        let mut named: Vec<(String, Vec<u32>)> =
+            all.map(|(group, ranks)| (self.names.get(group).to_owned(), ranks)).collect();
+        named.sort_unstable();
+        named
     }
 
     /// A kernel that NCCL's name is not on: it may communicate all the same.
@@ -200,7 +221,7 @@ impl Collected {
             self.launches.host(thread, [begin, end], call);
             return;
         }
-        if name == b"record_param_comms" || name.starts_with(b"symm_mem::") {
+        if name == b"record_param_comms" || is_symmetric_exchange(name) {
             let (thread, call) = (self.thread(event), calls::recorded(event, &mut self.names));
             self.launches.recorded(thread, [begin, end], call);
         }
@@ -326,9 +347,9 @@ impl Collected {
         next
     }
 
-    /// Gives a communicator to calls that name none, where the job has only this one.
+    /// Gives a communicator to calls that name none: the only one of the job, or a name that says that it has several.
     pub(super) fn name_group(&mut self, name: &str, ranks: Option<u32>) {
-        let unknown = self.names.find(crate::traces::words::UNKNOWN_GROUP);
+        let unknown = self.names.find(words::UNKNOWN_GROUP);
         let group = self.names.intern(name);
         for call in self.calls.iter_mut().filter(|call| Some(call.group) == unknown) {
             call.group = group;
@@ -390,6 +411,11 @@ fn frame(name: &[u8], is_phase: bool) -> ThreadFrame {
     } else {
         ThreadFrame::Operation
     }
+}
+
+/// Whether all kernels that an operation launches communicate. One that also multiplies matrices launches those kernels, too.
+fn is_symmetric_exchange(name: &[u8]) -> bool {
+    name.starts_with(b"symm_mem::") && std::str::from_utf8(name).is_ok_and(words::is_symmetric_exchange)
 }
 
 fn ends_input(name: &[u8]) -> bool {

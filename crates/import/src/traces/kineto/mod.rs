@@ -9,9 +9,11 @@ mod waits;
 #[cfg(test)]
 mod tests;
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 use terms::Error;
-use trace::timeline::{RankTimeline, Timeline};
+use trace::timeline::{ONE_OF_SEVERAL, RankTimeline, Timeline};
 
 use self::collect::Collected;
 use super::events::{Header, scan};
@@ -30,9 +32,6 @@ pub(super) const KINETO: TraceFormat = TraceFormat {
 
 /// Keys that tell a trace of PyTorch's profiler apart in its first bytes.
 const KEYS: &[&str] = &["\"traceEvents\"", "\"schemaVersion\"", "\"baseTimeNanoseconds\"", "\"deviceProperties\""];
-
-/// Communicators whose ranks are kept.
-const MOST_GROUPS: usize = 10_000;
 
 /// Times later than this many nanoseconds after 1970 (in 2001) are times of a calendar.
 const CALENDAR_NS: i64 = 1_000_000_000_000_000_000;
@@ -68,6 +67,8 @@ struct DistributedJob {
     world: Option<u32>,
     /// Name and ranks of the communicator, where there is only one.
     only_group: Option<(String, Option<u32>)>,
+    /// Whether the rank is in several communicators, of which one is a part of the job: a call that names none may be of any.
+    has_parts: bool,
     /// Communicators whose ranks are listed.
     groups: Vec<(String, Vec<u32>)>,
 }
@@ -89,11 +90,14 @@ impl DistributedJob {
             [group] => Some((name(group), group.get("pg_size").and_then(whole))),
             _ => None,
         };
-        let listed = groups.iter().take(MOST_GROUPS).map(|group| (name(group), members(group)));
+        let listed = groups.iter().take(calls::MOST_GROUPS).map(|group| (name(group), members(group)));
+        let world = info.get("world_size").and_then(whole);
+        let is_part = |group: &Value| world.is_none() || group.get("pg_size").and_then(whole) != world;
         Self {
             rank: info.get("rank").and_then(whole),
-            world: info.get("world_size").and_then(whole),
+            world,
             only_group,
+            has_parts: groups.len() > 1 && groups.iter().any(is_part),
             groups: listed.filter(|(_, ranks)| !ranks.is_empty()).collect(),
         }
     }
@@ -103,10 +107,7 @@ impl DistributedJob {
 fn members(group: &Value) -> Vec<u32> {
     let ranks: Option<Vec<u32>> = match group.get("ranks") {
         Some(Value::Array(ranks)) => ranks.iter().map(whole).collect(),
-        Some(Value::String(text)) => {
-            let words = text.split(['[', ']', ',', ' ']).filter(|word| !word.is_empty());
-            words.map(|word| word.parse().ok()).collect()
-        }
+        Some(Value::String(text)) => calls::listed(text),
         _ => None,
     };
     ranks.unwrap_or_default()
@@ -132,14 +133,16 @@ fn timeline(input: &Input, header: &Header, mut collected: Collected, mut notes:
         })?,
     };
     collected.complain(&mut notes);
-    if let Some((name, ranks)) = &job.only_group {
-        collected.name_group(name, *ranks);
-    }
     let mut rank = RankTimeline { rank: job.rank.unwrap_or(0), host: host(header, input), ..RankTimeline::default() };
     (rank.lost, rank.endless) = (collected.lost, collected.endless());
     let Collected { launches, calls, spans, names, .. } = &mut collected;
     launches.collectives(calls, spans);
     launches.name(calls, spans, names);
+    match &job.only_group {
+        Some((name, ranks)) => collected.name_group(name, *ranks),
+        None if job.has_parts => collected.name_group(ONE_OF_SEVERAL, None),
+        None => {}
+    }
     phases::build(&mut collected, &mut rank, &mut notes);
     let out_of_range = shift(&mut rank, base);
     if out_of_range > 0 {
@@ -150,6 +153,7 @@ fn timeline(input: &Input, header: &Header, mut collected: Collected, mut notes:
     if !is_calendar {
         notes.push("the times have no calendar: they cannot be compared with those of other ranks".to_owned());
     }
+    let members = collected.take_members();
     let timeline = Timeline {
         source: "PyTorch profiler".to_owned(),
         ranks: vec![rank],
@@ -158,9 +162,16 @@ fn timeline(input: &Input, header: &Header, mut collected: Collected, mut notes:
         names: std::mem::take(&mut collected.names),
         notes,
         recording: None,
-        groups: job.groups,
+        groups: with_unlisted(job.groups, members),
     };
     Ok(Spans { timeline, rank: job.rank, is_numbered: false, is_calendar })
+}
+
+/// Adds the communicators of kernels that the header does not list.
+fn with_unlisted(mut groups: Vec<(String, Vec<u32>)>, of_kernels: Vec<(String, Vec<u32>)>) -> Vec<(String, Vec<u32>)> {
+    let known: HashSet<String> = groups.iter().map(|(name, _)| name.clone()).collect();
+    groups.extend(of_kernels.into_iter().filter(|(name, _)| !known.contains(name)));
+    groups
 }
 
 /// Adds the base time to every time. Returns how many spans were dropped because the sum is not a time.

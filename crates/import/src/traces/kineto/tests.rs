@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use trace::timeline::{Kind, NO_CALL, RankTimeline, Timeline};
+use trace::timeline::{Kind, NO_CALL, ONE_OF_SEVERAL, RankTimeline, Timeline};
 
 use crate::traces::{Traces, UNKNOWN_GROUP, read_timeline};
 
@@ -224,6 +224,62 @@ fn kernels_that_send_and_receive_are_what_launched_them() {
     };
     assert_eq!(collectives(without_launch("all_to_all")), [("SendRecv".to_owned(), None, false)]);
     assert_eq!(collectives(without_launch("send 0->1")), [("send_recv".to_owned(), None, false)]);
+}
+
+/// Asynchronous tensor parallelism: PyTorch splits a product of matrices and exchanges its parts meanwhile, in one operation.
+#[test]
+fn kernels_of_an_operation_that_also_multiplies_stay_kernels() {
+    let kinds = |operation: &str| {
+        let sizes = r#""Input Dims": [[1000]], "Input type": ["float"]"#;
+        let events = [
+            event("cpu_op", &format!("symm_mem::{operation}"), 10, 0.0, 50.0, sizes),
+            event("cuda_runtime", "cudaLaunchKernel", 10, 5.0, 5.0, r#""correlation":1"#),
+            event("kernel", "gemm<float>", 20, 60.0, 30.0, r#""correlation":1"#),
+        ];
+        let timeline = one(&file(&base(), &events, ""));
+        let rank = &timeline.ranks[0];
+        let calls = rank.collectives.iter().map(|call| timeline.names.get(call.operation).to_owned());
+        (calls.collect::<Vec<String>>(), spans_of(rank, Kind::Kernel).len())
+    };
+    for operation in ["fused_all_gather_matmul", "fused_matmul_reduce_scatter", "fused_all_gather_scaled_matmul"] {
+        assert_eq!(kinds(operation), (Vec::new(), 1), "{operation}");
+    }
+    assert_eq!(kinds("one_shot_all_reduce"), (vec!["all_reduce".to_owned()], 0));
+}
+
+#[test]
+fn a_call_that_names_no_communicator_may_be_of_any_of_several() {
+    let group = |[first, second]: [u32; 2]| {
+        let groups = format!(r#"{{"pg_name":"0","pg_size":{first}}},{{"pg_name":"1","pg_size":{second}}}"#);
+        let info = format!(r#","distributedInfo":{{"rank":0,"world_size":4,"pg_config":[{groups}]}}"#);
+        let timeline = one(&file(&base(), &step(0, 0.0), &info));
+        timeline.names.get(timeline.ranks[0].collectives[0].group).to_owned()
+    };
+    assert_eq!(group([4, 2]), ONE_OF_SEVERAL);
+    // Each of them has all ranks.
+    assert_eq!(group([4, 4]), UNKNOWN_GROUP);
+}
+
+/// Two by two ranks: a split made two communicators, which have one name.
+#[test]
+fn communicators_of_one_name_are_told_apart_by_their_ranks() {
+    let group = |ranks: [&str; 2]| -> Vec<String> {
+        let text = |rank: u32| {
+            let of = ranks[rank as usize / 2];
+            let args = format!(
+                r#""Collective name":"_allgather_base","Group size":2,"Process Group Name":"3","Process Group Ranks":"{of}","Seq":17"#
+            );
+            let kernel = event("kernel", "ncclDevKernel_AllGather_RING_LL(x)", 20, 5.0, 7.5, &args);
+            let info = format!(r#","distributedInfo":{{"rank":{rank},"world_size":4}}"#);
+            file(&base(), &[kernel], &info).into_bytes()
+        };
+        let files = [("a.json", text(0)), ("b.json", text(1)), ("c.json", text(2)), ("d.json", text(3))];
+        let timeline = read(&files).unwrap().timeline.unwrap();
+        timeline.ranks.iter().map(|rank| timeline.names.get(rank.collectives[0].group).to_owned()).collect()
+    };
+    assert_eq!(group(["[0, 1]", "[2, 3]"]), ["3 [0, 1]", "3 [0, 1]", "3 [2, 3]", "3 [2, 3]"]);
+    // A list with a hole in it says nothing.
+    assert_eq!(group(["[0, 1]", "[2, ..., 3]"]), ["3"; 4]);
 }
 
 #[test]

@@ -240,6 +240,28 @@ fn hang_file(rank: u32, recorder: &str) -> String {
     )
 }
 
+/// gloo lists the ranks of no communicator. Rank 1 was stopped and wrote nothing; the notes of the others say how many ranks
+/// there are.
+#[test]
+fn a_rank_of_gloo_that_wrote_nothing_is_named() {
+    let entries = [call("world", 46, "all_reduce", true), call("world", 47, "all_reduce", false)];
+    let recorder = dump(&[], &entries).replace(r#"["world",""]"#, r#"["0","default_pg"]"#);
+    let of_world = |world: u32| {
+        let note = |rank: u32| {
+            let text = hang_file(rank, &recorder).replace(r#""world":2"#, &format!(r#""world":{world}"#));
+            (format!("hang-rank{rank}.json"), text)
+        };
+        read(&[0, 2, 3].map(note)).hang.unwrap()
+    };
+    let hang = of_world(4);
+    assert_eq!(causes(&hang), [(Problem::NoDump, vec![1], vec![0, 2, 3])]);
+    assert_eq!((hang.findings[0].call.group.as_str(), hang.findings[0].call.sequence), ("0 (default_pg)", 47));
+    // What no dump lists is not shown as listed.
+    assert_eq!(hang.groups, []);
+    // A number of ranks that cannot be lists nobody.
+    assert_eq!(causes(&of_world(4_000_000_000)), [(Problem::NotFinished, vec![0, 2, 3], vec![])]);
+}
+
 #[test]
 fn what_our_own_ranks_wrote_names_the_missing_rank_and_its_stack() {
     let both = |last: bool| {
