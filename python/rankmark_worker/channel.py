@@ -12,6 +12,8 @@ from . import auth
 
 PROTOCOL = 1
 HANDSHAKE_LIMIT_S = 2.0
+# How long an attempt may take in all: connection, challenge and welcome may wait for HANDSHAKE_LIMIT_S each.
+ATTEMPT_LIMIT_S = 3 * HANDSHAKE_LIMIT_S
 MAX_HANDSHAKE = 4 << 10
 FIRST_PAUSE_S = 0.005
 LONGEST_PAUSE_S = 0.2
@@ -83,10 +85,10 @@ class Channel:
         except OSError:
             raise Lost from None
 
-    def receive(self) -> tuple[str, Any]:
-        """Waits for the next message: its kind, and what it holds."""
+    def receive(self, until: float | None = None) -> tuple[str, Any]:
+        """Waits for the next message: its kind, and what it holds. `until`: as that of `read_exactly`."""
         try:
-            message = json.loads(self._opener.open(read_frame(self.stream, auth.MAX_FRAME)))
+            message = json.loads(self._opener.open(read_frame(self.stream, auth.MAX_FRAME, until)))
         except (auth.Forged, ValueError) as error:
             raise Departure(BROKEN, f"the control channel is broken: {error}") from None
         kind, content = variant(message)
@@ -112,11 +114,13 @@ def variant(message: Any) -> tuple[str, Any]:
     raise Departure(BROKEN, "the control channel is broken: not a message")
 
 
-def read_exactly(stream: socket.socket, count: int) -> bytes:
-    """So many bytes, or `Lost`."""
+def read_exactly(stream: socket.socket, count: int, until: float | None = None) -> bytes:
+    """So many bytes, or `Lost`: also at this time of the monotonic clock, however often a byte comes."""
     pieces = bytearray()
     while len(pieces) < count:
         try:
+            if until is not None:
+                stream.settimeout(_patience_s(until))
             piece = stream.recv(count - len(pieces))
         except OSError:
             raise Lost from None
@@ -126,13 +130,21 @@ def read_exactly(stream: socket.socket, count: int) -> bytes:
     return bytes(pieces)
 
 
-def read_frame(stream: socket.socket, limit: int) -> bytes:
-    """The next whole frame's bytes."""
-    length = int.from_bytes(read_exactly(stream, 4), "little")
+def _patience_s(until: float) -> float:
+    """How long the next read may wait for its bytes."""
+    left_s = until - time.monotonic()
+    if left_s <= 0:
+        raise Lost
+    return min(left_s, HANDSHAKE_LIMIT_S)
+
+
+def read_frame(stream: socket.socket, limit: int, until: float | None = None) -> bytes:
+    """The next whole frame's bytes. `until`: as that of `read_exactly`."""
+    length = int.from_bytes(read_exactly(stream, 4, until), "little")
     if length > limit:
         text = f"a frame of {length} bytes, where at most {limit} are allowed"
         raise Departure(BROKEN, f"the control channel is broken: {text}")
-    return read_exactly(stream, length)
+    return read_exactly(stream, length, until)
 
 
 def join(invitation: Invitation, rank: int, host: str) -> Channel:
@@ -141,7 +153,7 @@ def join(invitation: Invitation, rank: int, host: str) -> Channel:
     pause = FIRST_PAUSE_S
     while True:
         try:
-            return _attempt(invitation, rank, host)
+            return _attempt(invitation, rank, host, ATTEMPT_LIMIT_S)
         except (Lost, ConnectionError, TimeoutError) as error:
             if time.monotonic() + pause >= deadline:
                 if isinstance(error, Departure):
@@ -152,7 +164,9 @@ def join(invitation: Invitation, rank: int, host: str) -> Channel:
         pause = min(2 * pause, LONGEST_PAUSE_S)
 
 
-def _attempt(invitation: Invitation, rank: int, host: str) -> Channel:
+def _attempt(invitation: Invitation, rank: int, host: str, limit_s: float) -> Channel:
+    """One attempt. Nobody knows yet who listens there, so nothing it does may hold this rank for longer than that."""
+    until = time.monotonic() + limit_s
     secret = invitation.secret
     stream = socket.create_connection(invitation.address, timeout=HANDSHAKE_LIMIT_S)
     stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -160,7 +174,7 @@ def _attempt(invitation: Invitation, rank: int, host: str) -> Channel:
     about = {"version": PROTOCOL, "rank": rank, "size": invitation.ranks, "pid": os.getpid()}
     hello = json.dumps({**about, "host": host, "nonce": nonce}).encode()
     _send_plain(stream, hello)
-    challenge = json.loads(read_frame(stream, MAX_HANDSHAKE))
+    challenge = json.loads(read_frame(stream, MAX_HANDSHAKE, until))
     theirs = bytes.fromhex(challenge["nonce"])
     if not auth.verifies(bytes.fromhex(challenge["proof"]), secret, auth.COORDINATOR, hello, theirs):
         place = "{}:{}".format(*invitation.address)
@@ -169,7 +183,7 @@ def _attempt(invitation: Invitation, rank: int, host: str) -> Channel:
     sealer = auth.Sealer(auth.key(secret, auth.RANK, hello, theirs))
     opener = auth.Opener(auth.key(secret, auth.COORDINATOR, hello, theirs))
     channel = Channel(stream, sealer, opener)
-    kind, content = channel.receive()
+    kind, content = channel.receive(until)
     if kind == "Refused":
         raise Departure(BROKEN, f"refused by the coordinator: {content}")
     if kind != "Welcome":

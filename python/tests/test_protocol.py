@@ -6,6 +6,7 @@ import json
 import socket
 import sys
 import threading
+import time
 import unittest
 from collections.abc import Callable
 from pathlib import Path
@@ -112,6 +113,27 @@ class Joining(unittest.TestCase):
         with self.assertRaises(channel.Lost) as caught:
             joined.receive()
         self.assertEqual(caught.exception.code, channel.ORPHANED)
+
+    def test_a_byte_now_and_then_keeps_no_rank_waiting(self) -> None:
+        coordinator = FakeCoordinator(SECRET, [])
+
+        def drip() -> None:
+            stream, _ = coordinator.listener.accept()
+            with stream:
+                try:
+                    stream.sendall((256).to_bytes(4, "little"))
+                    while True:
+                        stream.sendall(b" ")
+                        time.sleep(0.02)
+                except OSError:
+                    return
+
+        threading.Thread(target=drip, daemon=True).start()
+        begun = time.monotonic()
+        invited = invitation(coordinator, wait_s=0)
+        with mock.patch.object(channel, "ATTEMPT_LIMIT_S", 0.2), self.assertRaises(channel.Lost):
+            channel.join(invited, 1, "here")
+        self.assertLess(time.monotonic() - begun, 2)
 
     def test_nobody_listens(self) -> None:
         coordinator = FakeCoordinator(SECRET, [])

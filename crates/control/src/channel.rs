@@ -2,11 +2,13 @@
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
+use std::time::{Duration, Instant};
 
 use crate::auth::Session;
 use crate::error::ChannelError;
 use crate::frame::{Decoder, MAX_FRAME};
 use crate::message::{FromRank, ToRank, read, write};
+use crate::rendezvous::HANDSHAKE_LIMIT;
 
 /// A connection to the coordinator, both sides having proved themselves.
 pub struct RankChannel {
@@ -46,10 +48,15 @@ impl RankChannel {
     /// # Errors
     /// When the coordinator is gone, or sent what it should not.
     pub fn receive(&mut self) -> Result<ToRank, ChannelError> {
+        self.receive_until(None)
+    }
+
+    /// As [`RankChannel::receive`], but no longer than until then, where a time is given.
+    pub(crate) fn receive_until(&mut self, until: Option<Instant>) -> Result<ToRank, ChannelError> {
         if self.leaving {
             return Ok(ToRank::Leave);
         }
-        let frame = next_frame(&mut self.stream, &mut self.decoder)?;
+        let frame = next_frame(&mut self.stream, &mut self.decoder, until)?;
         self.open(frame)
     }
 
@@ -71,12 +78,20 @@ impl RankChannel {
     }
 }
 
-/// Waits for the next whole frame; [`ChannelError::Lost`] at the end of the stream or when the stream's time is over.
-pub(crate) fn next_frame(stream: &mut TcpStream, decoder: &mut Decoder) -> Result<Vec<u8>, ChannelError> {
+/// Waits for the next whole frame; [`ChannelError::Lost`] at the end of the stream. Where a time is given, also then, however
+/// often a byte comes, and where nothing comes for [`HANDSHAKE_LIMIT`].
+pub(crate) fn next_frame(
+    stream: &mut TcpStream,
+    decoder: &mut Decoder,
+    until: Option<Instant>,
+) -> Result<Vec<u8>, ChannelError> {
     let mut piece = [0; 16 << 10];
     loop {
         if let Some(frame) = decoder.next_frame().map_err(|error| ChannelError::Protocol(error.to_string()))? {
             return Ok(frame);
+        }
+        if let Some(until) = until {
+            stream.set_read_timeout(Some(patience(until)?)).map_err(ChannelError::System)?;
         }
         match stream.read(&mut piece) {
             Ok(0) => return Err(ChannelError::Lost),
@@ -85,4 +100,10 @@ pub(crate) fn next_frame(stream: &mut TcpStream, decoder: &mut Decoder) -> Resul
             Err(_) => return Err(ChannelError::Lost),
         }
     }
+}
+
+/// How long the next read may wait for its bytes.
+fn patience(until: Instant) -> Result<Duration, ChannelError> {
+    let left = until.saturating_duration_since(Instant::now());
+    if left.is_zero() { Err(ChannelError::Lost) } else { Ok(left.min(HANDSHAKE_LIMIT)) }
 }

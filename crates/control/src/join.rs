@@ -18,6 +18,10 @@ use crate::silence::notice_silence;
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
 const LONGEST_PAUSE: Duration = Duration::from_millis(200);
 
+/// How long an attempt may take in all. A crowded coordinator may let the connection, the challenge and the welcome wait for
+/// [`HANDSHAKE_LIMIT`] each.
+const ATTEMPT_LIMIT: Duration = HANDSHAKE_LIMIT.saturating_mul(3);
+
 /// Joins the world as `rank`.
 ///
 /// # Errors
@@ -26,7 +30,7 @@ pub fn join(invitation: &Invitation, rank: u32, host: &str) -> Result<RankChanne
     let deadline = Instant::now() + invitation.wait;
     let mut pause = FIRST_PAUSE;
     loop {
-        match attempt(invitation, rank, host) {
+        match attempt(invitation, rank, host, ATTEMPT_LIMIT) {
             // Dropped, or nobody took the connection: the rendezvous is crowded.
             Err(ChannelError::Lost | ChannelError::Unreachable { .. }) if Instant::now() + pause < deadline => {
                 std::thread::sleep(pause);
@@ -37,13 +41,14 @@ pub fn join(invitation: &Invitation, rank: u32, host: &str) -> Result<RankChanne
     }
 }
 
-fn attempt(invitation: &Invitation, rank: u32, host: &str) -> Result<RankChannel, ChannelError> {
+/// One attempt. The process that listens there is not known yet, so nothing it does may hold this rank for longer than `limit`.
+fn attempt(invitation: &Invitation, rank: u32, host: &str, limit: Duration) -> Result<RankChannel, ChannelError> {
+    let until = Some(Instant::now() + limit);
     let address = invitation.address;
     let secret = invitation.secret().map_err(ChannelError::System)?;
     let unreachable = |cause| ChannelError::Unreachable { address, cause };
     let mut stream = TcpStream::connect_timeout(&address, HANDSHAKE_LIMIT).map_err(unreachable)?;
     stream.set_nodelay(true).map_err(ChannelError::System)?;
-    stream.set_read_timeout(Some(HANDSHAKE_LIMIT)).map_err(ChannelError::System)?;
     notice_silence(&stream).map_err(ChannelError::System)?;
     let hello = Hello {
         version: PROTOCOL,
@@ -57,7 +62,7 @@ fn attempt(invitation: &Invitation, rank: u32, host: &str) -> Result<RankChannel
     stream.write_all(&encode(&presented)?).map_err(|_| ChannelError::Lost)?;
 
     let mut decoder = Decoder::new(MAX_HANDSHAKE);
-    let frame = next_frame(&mut stream, &mut decoder)?;
+    let frame = next_frame(&mut stream, &mut decoder, until)?;
     let challenge: Challenge = read(&frame).map_err(|error| ChannelError::Protocol(error.to_string()))?;
     if !secret.verifies(&challenge.proof, Role::Coordinator, &presented, &challenge.nonce) {
         // A user who set up this job wrongly looks at the coordinator's end first. A word that does not arrive changes nothing.
@@ -72,11 +77,52 @@ fn attempt(invitation: &Invitation, rank: u32, host: &str) -> Result<RankChannel
 
     let session = secret.session(Role::Rank, &presented, &challenge.nonce);
     let mut channel = RankChannel::new(stream, decoder, session);
-    match channel.receive()? {
+    match channel.receive_until(until)? {
         ToRank::Welcome => {}
         ToRank::Refused(reason) => return Err(ChannelError::Refused(reason)),
         _ => return Err(ChannelError::Protocol("neither welcome nor refused".to_owned())),
     }
     channel.stream()?.set_read_timeout(None).map_err(ChannelError::System)?;
     Ok(channel)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use measure::WorldSpec;
+    use serde_json::Map;
+
+    use super::*;
+    use crate::auth::Secret;
+
+    /// Where somebody listens who sends the beginning of a frame, and then a byte now and then.
+    fn slow() -> std::net::SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            stream.write_all(&[0, 1, 0, 0]).unwrap();
+            while stream.write_all(b" ").is_ok() {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        });
+        address
+    }
+
+    const SHORT: Duration = Duration::from_millis(200);
+
+    #[test]
+    fn a_byte_now_and_then_keeps_no_rank_waiting() {
+        let (secret, spec) = (Secret::fresh().unwrap(), WorldSpec { ranks: 1, fields: Map::new() });
+        let invitation = Invitation::new(slow(), &secret, Duration::ZERO, (vec![0], false), spec);
+        let begun = Instant::now();
+        assert!(matches!(attempt(&invitation, 0, "here", SHORT), Err(ChannelError::Lost)));
+        // Nor by the last message of the handshake.
+        let session = secret.session(Role::Rank, b"hello", &Nonce::fresh().unwrap());
+        let stream = TcpStream::connect(slow()).unwrap();
+        let mut channel = RankChannel::new(stream, Decoder::new(MAX_HANDSHAKE), session);
+        assert!(matches!(channel.receive_until(Some(Instant::now() + SHORT)), Err(ChannelError::Lost)));
+        assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+    }
 }

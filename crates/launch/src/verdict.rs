@@ -91,7 +91,7 @@ pub(crate) fn verdict(phase: Phase, occasion: Occasion, bytes: Option<Bytes>, st
         None => suspects(states),
     };
     let mut parts: Vec<String> = match (class, occasion) {
-        (None, Occasion::Deadline(limit)) => vec![hung(limit, phase, bytes, &culprits)],
+        (None, Occasion::Deadline(limit)) => vec![hung(limit, phase, bytes, &culprits, spans_hosts(states))],
         _ => culprits.iter().map(|state| fault(state, phase, bytes)).collect(),
     };
     let about = culprits.iter().filter_map(|state| state.operation).next();
@@ -158,10 +158,36 @@ fn refusal(phase: Phase, states: &[RankState]) -> Verdict {
     // One reason has one hint; of several each has its own.
     let hint = if let [(failure, _)] = &reasons[..] { failure.error.hint.clone() } else { None };
     let said = |error: &Error| if hint.is_some() { error.sentence() } else { error.on_one_line() };
-    let parts = reasons.iter().map(|(failure, ranks)| format!("{}: {}", name_ranks(ranks), said(&failure.error)));
+    let of = |ranks: &[u32]| format!("{}{}", name_ranks(ranks), on_hosts(ranks, states));
+    let parts = reasons.iter().map(|(failure, ranks)| format!("{}: {}", of(ranks), said(&failure.error)));
     let what = parts.collect::<Vec<_>>().join("; ");
     let ranks = reasons.iter().flat_map(|(_, ranks)| ranks.iter().copied());
     Verdict::new(kind, Error { hint: hint.clone(), ..Error::new(what) }).ranks(ranks)
+}
+
+fn spans_hosts(states: &[RankState]) -> bool {
+    states.iter().any(|state| state.host.is_some())
+}
+
+/// Where a rank is, in words.
+fn host_of(state: &RankState) -> &str {
+    state.host.as_deref().unwrap_or("this host")
+}
+
+/// ` on n3`: the hosts of these ranks, where ranks are on several hosts. What holds of all ranks, or of many hosts, says nothing
+/// of a host.
+fn on_hosts(ranks: &[u32], states: &[RankState]) -> String {
+    const LISTED: usize = 8;
+    if !spans_hosts(states) || ranks.len() == states.len() {
+        return String::new();
+    }
+    let mut hosts: Vec<&str> = Vec::new();
+    for state in states.iter().filter(|state| ranks.contains(&state.rank)) {
+        if !hosts.contains(&host_of(state)) {
+            hosts.push(host_of(state));
+        }
+    }
+    if hosts.len() > LISTED { String::new() } else { format!(" on {}", hosts.join(", ")) }
 }
 
 /// Without evidence: ranks that have fallen silent; else those that the others, being inside an operation, wait for;
@@ -207,7 +233,7 @@ fn fault(state: &RankState, phase: Phase, bytes: Option<Bytes>) -> String {
 }
 
 /// "no answer to `sample` within 10.0 s: rank 3 (pid 4711, this host) was after all_reduce #16 and had not entered #17".
-fn hung(limit: Seconds, phase: Phase, bytes: Option<Bytes>, culprits: &[&RankState]) -> String {
+fn hung(limit: Seconds, phase: Phase, bytes: Option<Bytes>, culprits: &[&RankState], spans_hosts: bool) -> String {
     let what = match phase {
         Phase::Start => "no world".to_owned(),
         Phase::Command(command) => format!("no answer to `{command}`"),
@@ -221,7 +247,10 @@ fn hung(limit: Seconds, phase: Phase, bytes: Option<Bytes>, culprits: &[&RankSta
         format!("{verb} {}{silent}", place(state, phase, bytes))
     });
     let known = culprits.iter().filter(|state| state.pid != 0);
-    let pids: Vec<String> = known.map(|state| state.pid.to_string()).collect();
+    let pids: Vec<String> = match spans_hosts {
+        true => known.map(|state| format!("{} on {}", state.pid, host_of(state))).collect(),
+        false => known.map(|state| state.pid.to_string()).collect(),
+    };
     let pids = if pids.is_empty() || pids.len() > 8 { String::new() } else { format!(" (pid {})", pids.join(", ")) };
     format!("{what} within {limit}: {}{pids}", who.join("; "))
 }

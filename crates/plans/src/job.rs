@@ -66,9 +66,7 @@ pub fn of_plan(asked: Asked<'_>) -> Result<(Job, Outlook), Error> {
     if steps.is_empty() && starts > 1 {
         steps.push(RankStart { ranks, nodes, cores: cores(&running, ranks), gpus: gpus(&running, ranks), starts });
     }
-    // The largest step asks for the most; without steps it is the one.
-    let RankStart { ranks, nodes, .. } =
-        steps.last().copied().unwrap_or(RankStart { ranks, nodes, cores: 0, gpus: 0, starts: 1 });
+    let (ranks, nodes) = steps::room(&steps).unwrap_or((ranks, nodes));
     let mut job = Job {
         experiment: plan.experiment.clone(),
         program: (asked.program)()?,
@@ -255,4 +253,41 @@ fn notes(job: &Job, outlook: &Outlook, target: &Target) -> Vec<String> {
         notes.push("without --claim the record is lost with its pod; `kubectl logs` has the table".to_owned());
     }
     notes
+}
+
+#[cfg(test)]
+mod tests {
+    use launch::job::TARGETS;
+
+    use super::*;
+
+    /// The largest step of a plan need not be the one on most nodes: 8 ranks would be, but cannot run.
+    #[test]
+    fn a_job_has_room_for_each_of_its_steps() {
+        let text = "experiment: steps\ncases:\n  \
+            - {benchmark: collective, op: barrier, ranks: [4, 6], backend: mpi}\n  \
+            - {benchmark: collective, op: barrier, ranks: 8, backend: shm}\n";
+        let plan = record::plan::read(text, "plan.yaml", &benchmarks::abouts(), &[]).unwrap();
+        let target = TARGETS.iter().find(|one| one.name == "slurm").unwrap();
+        let asked = Asked {
+            target,
+            plan: &plan,
+            file: "plan.yaml".to_owned(),
+            absolute: &|| Ok::<_, Error>("/plan.yaml".to_owned()),
+            ranks: None,
+            program: &|| Ok::<_, Error>("rankmark".to_owned()),
+            record: None,
+            written: "20261129T181500Z".to_owned(),
+            options: vec![("nodes", "4".to_owned()), ("mpi", "pmix".to_owned())],
+            trusted: false,
+        };
+        let (job, _) = of_plan(asked).unwrap();
+        let steps: Vec<(u32, u32)> = job.steps.iter().map(|step| (step.ranks, step.nodes)).collect();
+        assert_eq!((steps.as_slice(), job.ranks, job.nodes), (&[(4, 4), (6, 3)][..], 8, 4));
+        let script = target.text(&job).unwrap();
+        for asked in ["nodes=4", "ntasks=8", "ntasks-per-node=2"] {
+            assert!(script.contains(&format!("#SBATCH --{asked}\n")), "{asked}: {script}");
+        }
+        assert!(script.contains("srun --ntasks=4 --nodes=4 ") && script.contains("srun --ntasks=6 --nodes=3 "));
+    }
 }

@@ -19,8 +19,8 @@ pub(crate) fn measures(command: &str) -> bool {
 /// launcher, or on each host ([`is_of_each_host`]).
 fn uses_ranks(command: &str, arguments: &[OsString]) -> bool {
     match command {
-        "fleet" => !names_records(arguments),
-        "profile" => !names_records(arguments) && !given(arguments, "--import") && !given(arguments, "--compare"),
+        "fleet" => !is_given(command, arguments, &["dir"]),
+        "profile" => !is_given(command, arguments, &["record", "import", "compare"]),
         _ => measures(command),
     }
 }
@@ -30,24 +30,12 @@ fn is_of_each_host(command: &str) -> bool {
     command == "validate"
 }
 
-/// Whether a command is given records, and so measures nothing.
-fn names_records(arguments: &[OsString]) -> bool {
-    let mut own = arguments.iter().skip(2).take_while(|argument| *argument != "--").peekable();
-    while let Some(argument) = own.next() {
-        if argument == "--output-dir" || argument == "-o" {
-            own.next();
-        } else if std::path::Path::new(argument).is_dir() {
-            return true;
-        }
-    }
-    false
-}
-
-/// Whether an option is among the arguments of this program.
-fn given(arguments: &[OsString], option: &str) -> bool {
-    let is_it = |text: &str| text == option || text.strip_prefix(option).is_some_and(|rest| rest.starts_with('='));
-    let own = arguments.iter().take_while(|argument| *argument != "--");
-    own.filter_map(|argument| argument.to_str()).any(is_it)
+/// Whether one of these arguments of a command is given: records or traces, with which it measures nothing. clap knows which
+/// words are values of options. Of a line that clap refuses, the process that leads all ranks says so.
+fn is_given(command: &str, arguments: &[OsString], names: &[&str]) -> bool {
+    let Ok(matches) = crate::command_line().try_get_matches_from(arguments) else { return false };
+    let own = matches.subcommand_matches(command);
+    own.is_some_and(|own| names.iter().any(|name| own.contains_id(name)))
 }
 
 /// How this process came to be.
@@ -66,7 +54,8 @@ pub(crate) enum ProcessRole {
 pub(crate) fn part(arguments: &[OsString]) -> Result<ProcessRole, Failure> {
     let coordinator = launch::external::is_coordinator(arguments);
     let command = arguments.get(1).and_then(|argument| argument.to_str()).unwrap_or_default();
-    let uses_ranks = uses_ranks(command, arguments);
+    // Asked only where a launcher is there: the answer takes a look at the whole line.
+    let uses_ranks = || uses_ranks(command, arguments);
     // It looks at ranks of another job: on each node of a job of Slurm, one process does.
     if command == "hang" {
         return Ok(ProcessRole::Alone);
@@ -82,10 +71,10 @@ pub(crate) fn part(arguments: &[OsString]) -> Result<ProcessRole, Failure> {
         Ok(Some(external)) if command == "profile" && arguments.iter().any(|argument| argument == "--") => {
             if external.rank > 0 { Ok(ProcessRole::Idle) } else { Err(job_below_profile(&external, arguments)) }
         }
-        Ok(Some(external)) if uses_ranks => Ok(ProcessRole::Agent(external)),
+        Ok(Some(external)) if uses_ranks() => Ok(ProcessRole::Agent(external)),
         Ok(Some(external)) if is_of_each_host(command) && external.is_first_on_host() => Ok(ProcessRole::Alone),
         Ok(Some(external)) if external.rank > 0 => Ok(ProcessRole::Idle),
-        Err(verdict) if uses_ranks => Err(refusal(&verdict)),
+        Err(verdict) if uses_ranks() => Err(refusal(&verdict)),
         Ok(_) | Err(_) => Ok(ProcessRole::Alone),
     }
 }
@@ -175,4 +164,42 @@ pub(crate) fn default_backend(
 fn refusal(verdict: &Verdict) -> Failure {
     let failure = Failure::new("the launcher's ranks cannot be used").cause(&verdict.error.what);
     verdict.error.hint.iter().fold(failure, Failure::hint)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_with_the_name_of_a_value_is_no_record() {
+        let measures = |line: &str| {
+            let arguments: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+            uses_ranks(&arguments[1].to_string_lossy(), &arguments)
+        };
+        // Tests start in the folder of their crate, which has a folder `src`.
+        assert!(std::path::Path::new("src").is_dir());
+        for line in [
+            "rankmark profile",
+            "rankmark profile --model src",
+            "rankmark profile --model=src --name src -o src",
+            "rankmark profile -- ls src",
+            "rankmark fleet",
+            "rankmark fleet --topology src --output-dir src",
+            "rankmark run src",
+        ] {
+            assert!(measures(line), "{line}");
+        }
+        for line in [
+            "rankmark profile src",
+            "rankmark profile -o src src",
+            "rankmark profile --import src",
+            "rankmark profile --import=a.json",
+            "rankmark profile --compare src src",
+            "rankmark fleet src --output-dir out",
+            "rankmark fleet nodes.tar.gz",
+            "rankmark list records",
+        ] {
+            assert!(!measures(line), "{line}");
+        }
+    }
 }

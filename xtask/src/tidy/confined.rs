@@ -111,6 +111,7 @@ static RULES: &[Rule] = &[
         files: &[
             ("crates/rankmark/src/options/mod.rs", "options of fields, whose names benchmarks declare"),
             ("crates/rankmark/src/commands/gen_job.rs", "options of launchers, whose names they declare"),
+            ("crates/rankmark/src/external.rs", "whether records are given, before a command reads its arguments"),
         ],
     },
 ];

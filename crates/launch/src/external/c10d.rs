@@ -3,7 +3,7 @@
 
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long a connection and each answer may take.
 const LIMIT: Duration = Duration::from_secs(2);
@@ -35,7 +35,6 @@ impl Store {
         for address in place.to_socket_addrs().map_err(failed)? {
             match TcpStream::connect_timeout(&address, LIMIT) {
                 Ok(stream) => {
-                    stream.set_read_timeout(Some(LIMIT)).map_err(failed)?;
                     stream.set_write_timeout(Some(LIMIT)).map_err(failed)?;
                     let mut store = Self(stream);
                     let hello = [&[VALIDATE][..], &MAGIC.to_ne_bytes()].concat();
@@ -63,19 +62,20 @@ impl Store {
     pub(super) fn get(&mut self, key: &str) -> io::Result<Option<Vec<u8>>> {
         self.0.write_all(&[&[CHECK][..], &1_u64.to_ne_bytes(), &text(key)].concat())?;
         let mut answer = [0];
-        self.0.read_exact(&mut answer)?;
+        self.read(&mut answer, Instant::now() + LIMIT)?;
         if answer != [READY] {
             return Ok(None);
         }
         self.0.write_all(&[&[GET][..], &text(key)].concat())?;
+        let until = Instant::now() + LIMIT;
         let mut length = [0; 8];
-        self.0.read_exact(&mut length)?;
+        self.read(&mut length, until)?;
         let length = u64::from_ne_bytes(length);
         if length > LONGEST {
             return Err(io::Error::new(io::ErrorKind::InvalidData, format!("a value of {length} bytes")));
         }
         let mut value = vec![0; length as usize];
-        self.0.read_exact(&mut value)?;
+        self.read(&mut value, until)?;
         Ok(Some(value))
     }
 
@@ -85,7 +85,25 @@ impl Store {
     /// When the store is gone.
     pub(super) fn delete(&mut self, key: &str) -> io::Result<()> {
         self.0.write_all(&[&[DELETE_KEY][..], &text(key)].concat())?;
-        self.0.read_exact(&mut [0; 8])
+        self.read(&mut [0; 8], Instant::now() + LIMIT)
+    }
+
+    /// Fills the buffer until then, however often a byte comes.
+    fn read(&mut self, mut buffer: &mut [u8], until: Instant) -> io::Result<()> {
+        while !buffer.is_empty() {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            self.0.set_read_timeout(Some(left))?;
+            match self.0.read(buffer) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(count) => buffer = &mut buffer[count..],
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
     }
 }
 
@@ -173,5 +191,21 @@ mod tests {
         let left: Vec<Vec<u8>> = server.join().unwrap().into_keys().collect();
         assert_eq!(left, [b"/b"]);
         assert!(Store::open(&place).err().unwrap().contains("cannot be reached"), "nobody listens any more");
+    }
+
+    #[test]
+    fn a_byte_now_and_then_is_no_answer_in_time() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut store = Store(TcpStream::connect(listener.local_addr().unwrap()).unwrap());
+        std::thread::spawn(move || {
+            let mut stream = listener.accept().unwrap().0;
+            while stream.write_all(b" ").is_ok() {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        });
+        let begun = Instant::now();
+        let problem = store.read(&mut [0; 256], begun + Duration::from_millis(200)).unwrap_err();
+        let is_late = matches!(problem.kind(), io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock);
+        assert!(is_late && begun.elapsed() < Duration::from_secs(2), "{problem}");
     }
 }

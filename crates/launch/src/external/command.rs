@@ -132,7 +132,7 @@ fn joined(words: Vec<String>) -> Vec<String> {
 }
 
 /// Without values of what is named like a secret: the user's environment has them. `-x NAME=VALUE` becomes `-x NAME`, which
-/// passes the variable on; pairs (`-genv NAME VALUE`, `--mca NAME VALUE`) are left out.
+/// passes the variable on, and so it is in the list of `--export`; pairs (`-genv NAME VALUE`, `--mca NAME VALUE`) are left out.
 fn without_secrets(words: Vec<String>) -> Vec<String> {
     const OF_PAIRS: [&str; 8] = ["mca", "gmca", "omca", "pmixmca", "prtemca", "env", "genv", "tune"];
     let mut all: Vec<String> = Vec::new();
@@ -144,6 +144,11 @@ fn without_secrets(words: Vec<String>) -> Vec<String> {
             !name.starts_with('-') && record::smells_like_secret(name)
         });
         match option {
+            "export" => {
+                all.push(word);
+                all.extend(words.next().map(|list| exported(&list)));
+            }
+            _ if option.starts_with("export=") => all.push(exported(&word)),
             "x" if is_secret => {
                 let name = words.next().unwrap_or_default();
                 all.extend([word, name.split('=').next().unwrap_or_default().to_owned()]);
@@ -158,6 +163,27 @@ fn without_secrets(words: Vec<String>) -> Vec<String> {
         }
     }
     all
+}
+
+/// srun's list of variables, with the name alone of each that holds a secret: srun passes that one on from the environment. What
+/// stands in quotes may hold commas. `--export=` may stand before the list.
+fn exported(list: &str) -> String {
+    let (option, list) = list.strip_prefix("--export=").map_or(("", list), |list| ("--export=", list));
+    let mut quote: Option<char> = None;
+    let ends = |letter: char| {
+        match quote {
+            Some(open) if open == letter => quote = None,
+            None if matches!(letter, '"' | '\'') => quote = Some(letter),
+            _ => {}
+        }
+        letter == ',' && quote.is_none()
+    };
+    let shown = |part: &str| match part.split_once('=') {
+        Some((name, _)) if record::smells_like_secret(name) || record::holds_secret(part) => name.to_owned(),
+        _ => part.to_owned(),
+    };
+    let parts: Vec<String> = list.split(ends).map(shown).collect();
+    format!("{option}{}", parts.join(","))
 }
 
 /// Behind `env`, our variables that the line does not set itself.
@@ -225,6 +251,19 @@ mod tests {
         assert_eq!(without_secrets(split(typed)), split(typed));
         let typed = "mpiexec -genv API_KEY abc -env TOKEN=abc -genv A 1 -n 2";
         assert_eq!(without_secrets(split(typed)), split("mpiexec -genv A 1 -n 2"));
+    }
+
+    #[test]
+    fn a_list_of_srun_keeps_the_names_of_secrets_and_all_else() {
+        let shown = |typed: &str| record::command_line(without_secrets(split(typed))).join(" ");
+        let typed = "srun --export=ALL,HF_TOKEN=abc,FOO=1 -n 2";
+        assert_eq!(shown(typed), "srun --export=ALL,HF_TOKEN,FOO=1 -n 2");
+        assert_eq!(shown("srun --export ALL,HF_TOKEN=abc,FOO=1 -n 2"), "srun --export ALL,HF_TOKEN,FOO=1 -n 2");
+        let quoted = "srun --export=A='b,c',API_KEY='d,e=f',PROXY=http://me:pw@host,G=h -n 2";
+        assert_eq!(shown(quoted), "srun --export=A='b,c',API_KEY,PROXY,G=h -n 2");
+        for plain in ["srun --export=ALL -n 2", "srun -n 2 --export", "srun --export=HF_TOKEN,A=1"] {
+            assert_eq!(shown(plain), plain);
+        }
     }
 
     #[test]

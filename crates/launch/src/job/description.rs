@@ -86,9 +86,9 @@ pub struct Job {
     pub record: Option<String>,
     /// A step for each number of ranks, all into one record. Empty: one step of `ranks`, for all that it can run.
     pub steps: Vec<RankStart>,
-    /// Ranks, at most; 1: one process, which starts all ranks itself.
+    /// Ranks, or with several steps those that there is room for; 1: one process, which starts all ranks itself.
     pub ranks: u32,
-    /// Hosts that they are spread over; divides `ranks`.
+    /// Hosts that they are spread over, the most of a step; divides `ranks`.
     pub nodes: u32,
     /// Cores of each rank; of the one process where `ranks` is 1.
     pub cores: usize,

@@ -43,9 +43,10 @@ fn directives(job: &Job) -> Result<Vec<String>, Error> {
         format!("ntasks-per-node={}", job.per_node()),
         format!("cpus-per-task={}", job.cores),
     ];
-    if job.gpus > 0 {
+    let gpus = gpus_of_node(job);
+    if gpus > 0 {
         // Not for each task: ranks of a node exchange data directly only if each sees the GPUs of the others.
-        lines.push(format!("gpus-per-node={}", job.gpus * job.per_node()));
+        lines.push(format!("gpus-per-node={gpus}"));
     }
     lines.extend(["exclusive", "mem=0", "requeue", "open-mode=append"].map(str::to_owned));
     if let Some(limit) = job.option(&TIME) {
@@ -57,6 +58,12 @@ fn directives(job: &Job) -> Result<Vec<String>, Error> {
         lines.extend(job.plain(choice)?.map(|value| format!("{}={value}", choice.name)));
     }
     Ok(lines)
+}
+
+/// GPUs of each node: the most that a step needs there. A step without GPUs may have more ranks on a node than it has GPUs.
+fn gpus_of_node(job: &Job) -> u32 {
+    let of_steps = job.steps.iter().map(|step| step.gpus * step.ranks.div_ceil(step.nodes)).max();
+    of_steps.map_or_else(|| job.gpus * job.per_node(), |most| most.max(job.gpus))
 }
 
 /// What stands before the program; nothing for one process, which starts its ranks itself.

@@ -62,6 +62,13 @@ fn a_batch_script_says_what_slurm_needs() {
         text("slurm", on_gpus, &[]).unwrap().contains("#SBATCH --gpus-per-node=2\n"),
         "one for each rank of a node"
     );
+    // A step of eight ranks without GPUs asks for none.
+    let steps = |job: &mut Job| {
+        let step = |ranks, gpus| RankStart { ranks, nodes: 2, cores: 1, gpus, starts: 1 };
+        (job.ranks, job.nodes, job.gpus) = (8, 2, 1);
+        job.steps = vec![step(4, 1), step(8, 0)];
+    };
+    assert!(text("slurm", steps, &[]).unwrap().contains("#SBATCH --gpus-per-node=2\n"), "of the step of four ranks");
     let said = |library| text("slurm", |job| job.mpi = library, &[]).unwrap();
     assert!(said(Some("pmi2")).contains("--mpi=pmi2 ") && !said(None).contains("--mpi"));
     // A note cannot become a directive.

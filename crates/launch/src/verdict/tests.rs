@@ -121,6 +121,23 @@ fn answers_that_they_could_not_leave_the_world_alive() {
     assert_eq!(verdict(Phase::Start, Occasion::Evidence, None, &states).kind, VerdictKind::NotStarted);
 }
 
+/// A fleet can only go on without a host that is named.
+#[test]
+fn where_ranks_are_on_several_hosts_theirs_are_named() {
+    let on = |rank: u32, outcome, host: &str| RankState {
+        host: (!host.is_empty()).then(|| host.to_owned()),
+        ..state(rank, outcome, None)
+    };
+    let mut states = [on(0, Outcome::Answered, ""), on(1, failed("ECC error"), "n1"), on(2, Outcome::Answered, "n2")];
+    check(&states, VerdictKind::Refused, &[1], "rank 1 on n1: ECC error");
+    states[0].outcome = failed("ECC error");
+    check(&states, VerdictKind::Refused, &[0, 1], "ranks 0, 1 on this host, n1: ECC error");
+    states[2].outcome = failed("ECC error");
+    check(&states, VerdictKind::Refused, &[0, 1, 2], "ranks 0-2: ECC error");
+    let hung = [on(0, Outcome::Answered, ""), on(1, pending(), "n1"), on(2, Outcome::Answered, "n2")];
+    check_hung(&hung, &[1], "rank 1 was in `sample`, before its first operation (pid 4701 on n1)");
+}
+
 #[track_caller]
 fn check_hung(states: &[RankState], culprits: &[u32], message: &str) {
     let verdict = verdict(SAMPLE, Occasion::Deadline(Seconds(10.0)), None, states);

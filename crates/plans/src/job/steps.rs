@@ -47,7 +47,14 @@ pub(super) fn starts(own: &[&Case]) -> u32 {
     (worlds.len() + cold).max(1) as u32
 }
 
-/// Cores for each rank of the largest step, so that every step has enough on its nodes.
+/// Ranks and nodes of a job that has room for each step: the most nodes of a step, each with the most ranks that one has there.
+pub(super) fn room(steps: &[RankStart]) -> Option<(u32, u32)> {
+    let nodes = steps.iter().map(|step| step.nodes).max()?;
+    let each = steps.iter().map(|step| step.ranks.div_ceil(step.nodes)).max()?;
+    Some((nodes * each, nodes))
+}
+
+/// Cores for each rank that the job has room for, so that every step has enough on its nodes.
 pub(super) fn cores(steps: &[RankStart], (ranks, nodes): (u32, u32)) -> usize {
     let places = (ranks / nodes).max(1) as usize;
     let wanted = steps.iter().map(|step| ((step.ranks / step.nodes) as usize * step.cores).div_ceil(places));
@@ -107,6 +114,15 @@ mod tests {
         // Two sizes, each with a start, and one for all warm cases together.
         assert_eq!(starts_of("start: [cold, warm], bytes: [1KiB, 2KiB], trials: 1"), 3);
         assert_eq!(starts_of("start: [cold, warm], bytes: [1KiB, 2KiB]"), 1, "with more trials they are skipped");
+    }
+
+    #[test]
+    fn every_step_has_its_nodes() {
+        let step = |ranks, nodes| RankStart { ranks, nodes, cores: 1, gpus: 0, starts: 1 };
+        assert_eq!(room(&[step(4, 4), step(6, 3)]), Some((8, 4)));
+        assert_eq!(room(&[step(3, 1), step(4, 2)]), Some((6, 2)), "three ranks on a node");
+        assert_eq!(room(&[step(1, 1), step(2, 2), step(8, 2)]), Some((8, 2)));
+        assert_eq!(room(&[]), None);
     }
 
     #[test]

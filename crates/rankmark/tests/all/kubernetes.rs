@@ -83,6 +83,20 @@ fn schemas_accept_an_indexed_job() {
 }
 
 #[test]
+fn schemas_accept_a_fleet() {
+    let Some(python) = python() else {
+        let why = "no Python with kubernetes-validate (RANKMARK_TEST_KUBERNETES names one)";
+        return skip::skip("gen-job of a fleet against schemas", why);
+    };
+    let place = Place::new();
+    let line = "gen-job --for kubernetes --image registry/a:1 --ranks 8 --gpus-per-node 4 fleet";
+    let made = place.run(line).exits(0).out;
+    assert!(made.contains("backoffLimitPerIndex"), "{made}");
+    let (_, kinds) = check(&python, &place, &made).unwrap_or_else(|why| panic!("{why}\n{made}"));
+    assert_eq!(kinds, ["ConfigMap", "Service", "Job"]);
+}
+
+#[test]
 fn schemas_accept_an_mpi_job() {
     check_all(
         "mpijob",

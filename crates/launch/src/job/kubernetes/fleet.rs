@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::super::shell::quoted;
 use super::kind::StepPods;
+use super::within;
 
 /// The script that each pod runs, in the ConfigMap.
 pub(super) const FILE: &str = "fleet.sh";
@@ -16,7 +17,8 @@ pub(super) fn command() -> Vec<String> {
     ["/bin/sh", PATH].map(str::to_owned).to_vec()
 }
 
-/// The script.
+/// The script. A shell that is the first process of a container ignores SIGTERM unless it says what to do: what was measured by
+/// then is printed, too. Nothing may come between the lines of the record. The verdict is the code of the first pod alone.
 pub(super) fn script(program: &str, record: &str) -> String {
     let (program, [begin, end]) = (quoted(program), MARKS);
     let (record, folder) = (quoted(&format!("--output-dir={record}")), quoted(record));
@@ -24,8 +26,13 @@ pub(super) fn script(program: &str, record: &str) -> String {
         "#!/bin/sh\n\
          # Measures the nodes. Then pod 0 prints its record: no folder is shared, and its own ends with it.\n\
          code=0\n\
-         {program} fleet {record} || code=$?\n\
-         if [ \"${{JOB_COMPLETION_INDEX:-0}}\" = 0 ] && [ -e {folder} ]; then\n    \
+         {program} fleet {record} & fleet=$!\n\
+         # Of a job that is ended, what was measured is printed, too.\n\
+         trap 'kill \"$fleet\"; wait \"$fleet\"' TERM\n\
+         wait \"$fleet\" || code=$?\n\
+         trap '' TERM\n\
+         [ \"${{JOB_COMPLETION_INDEX:-0}}\" = 0 ] || exit 0\n\
+         if [ -e {folder} ]; then\n    \
              {program} pack {folder} --output /tmp/record.tar.gz >/dev/null && {{\n        \
                  echo {begin}\n        base64 /tmp/record.tar.gz\n        echo {end}\n    }}\n\
          fi\n\
@@ -33,12 +40,12 @@ pub(super) fn script(program: &str, record: &str) -> String {
     )
 }
 
-/// How to get the record, for the head of the file.
-pub(super) fn how_to_gather(namespace: Option<&str>, name: &str) -> String {
-    let namespace = namespace.map_or_else(String::new, |namespace| format!(" --namespace {namespace}"));
-    let [begin, end] = MARKS;
+/// For the head of the file: the oldest Kubernetes that it is for, and how to get the record.
+pub(super) fn head(namespace: Option<&str>, name: &str) -> String {
+    let (namespace, [begin, end]) = (within(namespace), MARKS);
     format!(
-        "# When it has ended, the log of pod 0 has the verdict and the record:\n\
+        "# It needs Kubernetes 1.29 or later: there a pod that fails does not end the others.\n\
+         # When it has ended, the log of pod 0 has the verdict and the record:\n\
          #   kubectl logs{namespace} --tail=-1 --selector batch.kubernetes.io/job-name={name},\
          batch.kubernetes.io/job-completion-index=0 |\n\
          #     sed -n '/^{begin}$/,/^{end}$/p' | sed '1d;$d' | base64 -d > fleet.tar.gz\n\

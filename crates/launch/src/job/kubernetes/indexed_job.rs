@@ -16,8 +16,11 @@ fn objects(pods: &StepPods<'_>) -> Vec<Value> {
     if pods.job.is_fleet {
         template["affinity"] = fleet::apart(pods);
     }
-    // A pod that ended took its part of the run with it: none is started again.
-    let mut spec = json!({"backoffLimit": 0});
+    // A pod that ended took its part of the run with it: none is started again. The ranks of a plan need each other, so the
+    // first pod that fails ends the Job. A fleet goes on without a node that is lost, and the log of its first pod has the
+    // record, so there a pod that fails ends alone (a beta in Kubernetes 1.29, stable in 1.33).
+    let limit = if pods.job.is_fleet { "backoffLimitPerIndex" } else { "backoffLimit" };
+    let mut spec = json!({(limit): 0});
     if pods.several() {
         spec["completionMode"] = "Indexed".into();
         spec["completions"] = pods.job.ranks.into();

@@ -26,6 +26,12 @@ use kind::{ObjectKind, StepPods};
 /// A ConfigMap holds at most 1 MiB, including names.
 const LONGEST_PLAN: usize = 1_000_000;
 
+/// What RDMA needs of the nodes. The capability IPC_LOCK would lift the limit for root alone: Kubernetes sets no ambient
+/// capabilities (kubernetes/kubernetes#56374), so that programs of other users lose it.
+const LOCKED_MEMORY: &str = "\
+# RDMA locks memory, so `ulimit -l` in a pod must say `unlimited`. A pod has the limit of its node's container runtime:\n\
+# LimitMEMLOCK=infinity in the [Service] of containerd or CRI-O lifts it (`systemctl edit`, and a restart of the service).\n";
+
 /// Ranks as pods of an indexed Job, one in each.
 pub(super) fn indexed_job(job: &Job) -> Result<String, Error> {
     text(job, &indexed_job::KIND)
@@ -98,7 +104,10 @@ fn text(job: &Job, kind: &ObjectKind) -> Result<String, Error> {
         text.push_str(&how_to_make_the_secret(namespace, &secret));
     }
     if job.is_fleet {
-        text.push_str(&fleet::how_to_gather(namespace, &name));
+        text.push_str(&fleet::head(namespace, &name));
+    }
+    if rdma.is_some() {
+        text.push_str(LOCKED_MEMORY);
     }
     let mut objects = vec![config_map(job, kind, metadata(&name))?];
     for (place, step) in steps.into_iter().enumerate() {
@@ -107,7 +116,7 @@ fn text(job: &Job, kind: &ObjectKind) -> Result<String, Error> {
         let kind = if step.job.ranks == 1 { &indexed_job::KIND } else { kind };
         let mut made = (kind.objects)(&step);
         if place > 0 {
-            text.push_str(&how_to_start(kind, &step.name));
+            text.push_str(&how_to_start(kind, namespace, &step.name));
             if let Some(object) = made.last_mut() {
                 suspend(object, kind.suspend);
             }
@@ -130,7 +139,7 @@ fn config_map(job: &Job, kind: &ObjectKind, metadata: Value) -> Result<Value, Er
 }
 
 fn how_to_make_the_secret(namespace: Option<&str>, secret: &str) -> String {
-    let namespace = namespace.map_or_else(String::new, |namespace| format!(" --namespace {namespace}"));
+    let namespace = within(namespace);
     format!(
         "# Its pods share a secret that is not in this file. Make it once, so that nobody sees it:\n\
          #   head -c 32 /dev/urandom | base64 | kubectl create secret generic{namespace} {secret} \
@@ -139,9 +148,17 @@ fn how_to_make_the_secret(namespace: Option<&str>, secret: &str) -> String {
 }
 
 /// How to start a suspended object.
-fn how_to_start(kind: &ObjectKind, name: &str) -> String {
+fn how_to_start(kind: &ObjectKind, namespace: Option<&str>, name: &str) -> String {
     let patch = kind.suspend.iter().rev().fold(json!(false), |inner, member| json!({(*member): inner}));
-    format!("# When the Job before it has ended:  kubectl patch {} {name} --type merge -p '{patch}'\n", kind.resource)
+    let (resource, namespace) = (kind.resource, within(namespace));
+    format!(
+        "# When the Job before it has ended:  kubectl patch {resource} {name}{namespace} --type merge -p '{patch}'\n"
+    )
+}
+
+/// The option by which kubectl looks into the namespace of the objects.
+fn within(namespace: Option<&str>) -> String {
+    namespace.map_or_else(String::new, |namespace| format!(" --namespace {namespace}"))
 }
 
 fn suspend(object: &mut Value, path: &[&str]) {

@@ -52,16 +52,12 @@ pub(super) fn security() -> Value {
     })
 }
 
-/// RDMA registers memory, which a container's limit of locked memory forbids without IPC_LOCK.
-pub(super) fn container_security(pods: &StepPods<'_>) -> Value {
-    let mut capabilities = json!({"drop": ["ALL"]});
-    if pods.rdma.is_some() {
-        capabilities["add"] = json!(["IPC_LOCK"]);
-    }
+/// No capability, for RDMA neither: programs of a user who is not root would not have it.
+pub(super) fn container_security() -> Value {
     json!({
         "allowPrivilegeEscalation": false,
         "readOnlyRootFilesystem": true,
-        "capabilities": capabilities,
+        "capabilities": {"drop": ["ALL"]},
     })
 }
 
@@ -73,7 +69,7 @@ pub(super) fn container(pods: &StepPods<'_>, name: &str, command: Vec<String>, e
         "workingDir": RESULTS,
         "env": environment,
         "resources": resources(pods),
-        "securityContext": container_security(pods),
+        "securityContext": container_security(),
         "volumeMounts": mounts(pods),
     })
 }

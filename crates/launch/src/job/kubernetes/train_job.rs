@@ -39,7 +39,7 @@ fn objects(pods: &StepPods<'_>) -> Vec<Value> {
 /// What a TrainJob cannot set directly: user, volumes, and a root file system that cannot be written to.
 fn patch(pods: &StepPods<'_>) -> Value {
     let container =
-        json!({"name": NODE, "securityContext": pod::container_security(pods), "volumeMounts": pod::mounts(pods)});
+        json!({"name": NODE, "securityContext": pod::container_security(), "volumeMounts": pod::mounts(pods)});
     let pod = json!({
         "securityContext": pod::security(), "containers": [container], "volumes": pod::volumes(pods)
     });

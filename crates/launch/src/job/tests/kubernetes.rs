@@ -82,9 +82,62 @@ fn a_fleet_has_a_pod_on_each_node_and_its_record_in_a_log() {
     let apart = &pod["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"][0];
     assert_eq!(apart["labelSelector"]["matchLabels"]["job-name"], "check");
     let script = objects[0]["data"]["fleet.sh"].as_str().unwrap();
-    assert!(script.contains("/opt/rankmark fleet --output-dir=/results/check || code=$?\n"), "{script}");
+    assert!(script.contains("/opt/rankmark fleet --output-dir=/results/check & fleet=$!\n"), "{script}");
     assert!(objects[0]["data"].get("plan.yaml").is_none() && !file.contains("\"cpu\""), "{file}");
     assert!(file.contains("kubectl logs --namespace ops --tail=-1 --selector"), "{file}");
+    // A pod that fails leaves the others alone, and with them the log of the first.
+    let spec = &objects[2]["spec"];
+    assert_eq!((&spec["backoffLimitPerIndex"], spec.get("backoffLimit")), (&json!(0), None), "{file}");
+    assert!(file.contains("# It needs Kubernetes 1.29 or later"), "{file}");
+    // The ranks of a plan need each other.
+    let file = text("kubernetes", |_| (), &[("image", "a")]).unwrap();
+    assert!(file.contains("\"backoffLimit\": 0") && !file.contains("PerIndex"), "{file}");
+}
+
+/// In place of the program: measures until it is asked to end, if a file says so. It then leaves a record, and ends with 3.
+const FAKE: &str = "case $1 in\n\
+    pack) cp \"$2/cases\" \"$4\" ;;\n\
+    fleet)\n\
+        mkdir \"$folder/record\"\n\
+        trap 'echo all of it >\"$folder/record/cases\"; exit 3' TERM\n\
+        : >\"$folder/up\"\n\
+        while [ -e \"$folder/wait\" ]; do sleep 0.05; done\n\
+        echo all of it >\"$folder/record/cases\"\n\
+        exit 3 ;;\n\
+    esac\n";
+
+/// What the script of a fleet prints in the pod of this index, and its code. `ended`: it gets SIGTERM while it measures.
+fn pod_of_fleet(index: &str, ended: bool) -> (String, Option<i32>) {
+    let as_fleet = |job: &mut Job| (job.is_fleet, job.ranks, job.nodes) = (true, 2, 2);
+    let file = text("kubernetes", as_fleet, &[("image", "a"), ("job-name", "check")]).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let script = objects(&file)[0]["data"]["fleet.sh"].as_str().unwrap().to_owned();
+    let script = script.replace("/opt/rankmark", "/bin/sh \"$folder/fake\"");
+    let script = script.replace("/results/check", "\"$folder/record\"").replace("/tmp/", "\"$folder\"/");
+    std::fs::write(path("fake"), FAKE).unwrap();
+    std::fs::write(path("fleet.sh"), script).unwrap();
+    if ended {
+        std::fs::write(path("wait"), "").unwrap();
+    }
+    let signal = if ended { "sleep 0.2; kill $pod; " } else { "" };
+    let starts = format!(
+        "/bin/sh \"$folder/fleet.sh\" & pod=$!; until [ -e \"$folder/up\" ]; do sleep 0.02; done; {signal}wait $pod"
+    );
+    let mut shell = std::process::Command::new("/bin/sh");
+    shell.args(["-c", &starts]).env("folder", folder.path()).env("JOB_COMPLETION_INDEX", index);
+    let output = shell.output().unwrap();
+    (String::from_utf8(output.stdout).unwrap(), output.status.code())
+}
+
+#[test]
+fn only_the_first_pod_of_a_fleet_has_a_record_and_a_verdict() {
+    let record = "-----BEGIN RANKMARK RECORD-----\nYWxsIG9mIGl0Cg==\n-----END RANKMARK RECORD-----\n";
+    assert_eq!(pod_of_fleet("0", false), (record.to_owned(), Some(3)));
+    assert_eq!(pod_of_fleet("1", false), (String::new(), Some(0)), "the Job would fail by it");
+    // The program gets the signal, and ends in order.
+    assert_eq!(pod_of_fleet("0", true), (record.to_owned(), Some(143)));
+    assert_eq!(pod_of_fleet("1", true), (String::new(), Some(0)));
 }
 
 /// The objects of a file for kubectl.
@@ -349,6 +402,20 @@ fn each_kind_is_suspended_where_its_operator_looks() {
 }
 
 #[test]
+fn commands_of_a_file_are_for_its_namespace() {
+    for (target, _) in KINDS {
+        let steps = |job: &mut Job| {
+            job.nodes = if target == "kubernetes" { 4 } else { 2 };
+            in_steps(job);
+        };
+        let file = text(target, steps, &[("image", "a"), ("namespace", "bench")]).unwrap();
+        let lines: Vec<&str> = file.lines().filter(|line| line.contains("kubectl patch ")).collect();
+        assert_eq!(lines.len(), 2, "{file}");
+        assert!(lines.iter().all(|line| line.contains(" --namespace bench --type merge ")), "{file}");
+    }
+}
+
+#[test]
 fn records_go_to_the_volume_and_nowhere_else() {
     let recorded = |record: &str| text("pytorchjob", |job| job.record = Some(record.to_owned()), &[("image", "a")]);
     for (record, folder) in [
@@ -367,14 +434,15 @@ fn records_go_to_the_volume_and_nowhere_else() {
     }
 }
 
-/// A device for RDMA, and leave to register memory for it.
+/// A device for RDMA. The node lets its pods lock memory for it, as the file says: a capability would not.
 #[test]
 fn pods_ask_for_a_network_device_by_its_name() {
     let device = "rdma/hca_shared_devices_a";
     for (target, _) in KINDS {
         let file = text(target, |_| (), &[("image", "a"), ("rdma", device)]).unwrap();
-        assert!(file.contains(&format!("\"{device}\": \"1\"")) && file.contains("IPC_LOCK"), "{target}: {file}");
-        assert!(!text(target, |_| (), &[("image", "a")]).unwrap().contains("IPC_LOCK"), "{target}");
+        assert!(file.contains(&format!("\"{device}\": \"1\"")), "{target}: {file}");
+        assert!(file.contains("LimitMEMLOCK=infinity") && !file.contains("IPC_LOCK"), "{target}: {file}");
+        assert!(!text(target, |_| (), &[("image", "a")]).unwrap().contains("MEMLOCK"), "{target}");
         for wrong in ["rdma", "rdma/", "/hca", "a b/c", "rdma/hca\n"] {
             let why = text(target, |_| (), &[("image", "a"), ("rdma", wrong)]).unwrap_err();
             assert!(why.what.starts_with("`--rdma` does not take `"), "{why:?}");
