@@ -110,12 +110,32 @@ pub struct Compared<'r> {
     pub trials: [usize; 2],
     /// Where the noise is known from.
     pub source: Source,
+    /// The runs that have it.
+    pub equal_runs: EqualRuns,
     /// The first metric of its benchmark's headline.
     pub shown: Option<Shown>,
     /// The verdict; None where neither was ok, or it is ok only now.
     pub verdict: Option<Verdict>,
     /// Why.
     pub reason: Reason,
+}
+
+/// The runs that have a case: those of both sides, and those of the history on the same hardware.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EqualRuns {
+    /// Runs of the base and of the new side.
+    pub sides: [usize; 2],
+    /// Runs of the history.
+    pub history: usize,
+    /// Whether the sides are enough to tell the noise: then the history is not asked.
+    pub of_sides: bool,
+}
+
+impl EqualRuns {
+    /// The most of a side or of the history.
+    pub fn most(&self) -> usize {
+        self.sides.into_iter().fold(self.history, usize::max)
+    }
 }
 
 /// How many cases are judged together, and what that takes.
@@ -188,10 +208,13 @@ impl Comparison<'_> {
     }
 }
 
-/// What a case is, apart from how it was sampled, as text: equal work has equal keys.
-pub(crate) fn case_key(record: &Record, line: &CaseLine) -> String {
+/// The field that says how many ranks there are.
+const RANKS: &str = "ranks";
+
+/// What a case is, apart from how it was sampled and on how many ranks, as text: equal work of a node has equal keys.
+pub(crate) fn work_key(record: &Record, line: &CaseLine) -> String {
     let declared = matching::declared(record, line);
-    let (benchmark, values) = matching::identity(line, declared, declared);
+    let (benchmark, values) = matching::identity_without(line, declared, declared, RANKS);
     format!("{benchmark} {values}")
 }
 

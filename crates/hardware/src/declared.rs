@@ -54,7 +54,8 @@ record::metrics! {
             Better::Higher,
             "results: operations of a round, and the rounds of each rank by the digest of what they left",
         )
-        .shape(Shape::Map),
+        .shape(Shape::Map)
+        .evidence(),
         CEILING: Ceiling = record::CEILING.metric(),
     }
 }

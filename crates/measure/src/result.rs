@@ -3,15 +3,13 @@
 use std::collections::{BTreeSet, HashMap};
 
 use record::found::{self, Level};
-use record::{CaseLine, CaseState, Caveat, Limit, TimeSummary, WorldUse, WrongElement};
+use record::{CaseLine, CaseState, Caveat, Limit, MOST_WRONG_ELEMENTS, TimeSummary, WorldUse, WrongElement};
 use stats::{median, quantile, sign_interval, sorted};
 use terms::{Collective, Status};
 
 use crate::straggler::{Straggler, straggler};
 use crate::{CaseRun, LimitTime, Trial, barrier, device_sensors, device_times, sensors};
 
-/// Wrong elements that a case line names.
-const MOST_REPORTED: usize = 16;
 /// Starts of ranks that are known less precisely than this share of the time are a caveat.
 const STARTS_APART: f64 = 0.1;
 /// A wait is reported only if the error of arrivals is less than this share of it.
@@ -351,7 +349,7 @@ fn about_wrong(count: u64, first: &[WrongElement], earliest: Option<&WrongElemen
     format!("{count} wrong {elements} on {word} {}{example}", ranks.join(", "))
 }
 
-/// At most [`MOST_REPORTED`] of them, of as many ranks as possible: the first of each rank, then the second, ...; by rank.
+/// At most [`MOST_WRONG_ELEMENTS`] of them, of as many ranks as possible: the first of each rank, then the second, ...; by rank.
 fn spread(first: Vec<WrongElement>) -> Vec<WrongElement> {
     let mut turns: Vec<(usize, WrongElement)> = Vec::with_capacity(first.len());
     for wrong in first {
@@ -359,7 +357,7 @@ fn spread(first: Vec<WrongElement>) -> Vec<WrongElement> {
         turns.push((turn, wrong));
     }
     turns.sort_by_key(|(turn, wrong)| (*turn, wrong.rank));
-    turns.truncate(MOST_REPORTED);
+    turns.truncate(MOST_WRONG_ELEMENTS);
     turns.sort_by_key(|(turn, wrong)| (wrong.rank, *turn));
     turns.into_iter().map(|(_, wrong)| wrong).collect()
 }

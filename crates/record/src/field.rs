@@ -57,17 +57,24 @@ pub struct Metric {
     pub better: Better,
     /// One line for help and reports.
     pub doc: &'static str,
+    /// Whether it tells which results are wrong, and so is kept where any are. A rate of wrong results says nothing.
+    pub evidence: bool,
 }
 
 impl Metric {
     /// A number.
     pub const fn new(name: &'static str, unit: &'static str, better: Better, doc: &'static str) -> Self {
-        Self { name, shape: Shape::Number, unit, better, doc }
+        Self { name, shape: Shape::Number, unit, better, doc, evidence: false }
     }
 
     /// Sets the shape.
     pub const fn shape(self, shape: Shape) -> Self {
         Self { shape, ..self }
+    }
+
+    /// Keeps it where results are wrong.
+    pub const fn evidence(self) -> Self {
+        Self { evidence: true, ..self }
     }
 }
 

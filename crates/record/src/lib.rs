@@ -66,7 +66,9 @@ pub use interleaved::{ComparedCase, Interleaved, Side, declare_sides, of_side};
 pub use job_calls::JobCalls;
 pub use json::{from_json, to_json};
 pub use labels::Labels;
-pub use line::{CaseLine, HostClock, IntervalSource, Limit, SCHEMA, TimeSummary, WorldUse, WrongElement};
+pub use line::{
+    CaseLine, HostClock, IntervalSource, Limit, MOST_WRONG_ELEMENTS, SCHEMA, TimeSummary, WorldUse, WrongElement,
+};
 pub use links::{Link, slower_interfaces};
 pub use machine::{Cache, Machine, NetworkInterface, Processor};
 pub use machine_profile::{

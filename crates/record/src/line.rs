@@ -271,6 +271,8 @@ pub struct CaseLine {
 
 /// The version of case lines and run files that this program writes.
 pub const SCHEMA: u32 = 1;
+/// Wrong elements that a line names: the first of each rank, then the second, ...
+pub const MOST_WRONG_ELEMENTS: usize = 16;
 
 impl CaseLine {
     /// A line of this case with nothing measured.

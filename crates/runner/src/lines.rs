@@ -155,7 +155,9 @@ fn complete(
     }
     // A bandwidth of wrong data is not a bandwidth.
     if line.wrong != Some(0) {
-        metrics.retain(|_, value: &mut Value| !value.is_number() && !value.is_object());
+        let own = benchmark(&run.case.benchmark).map_or(&[][..], |benchmark| benchmark.about().metrics);
+        let is_evidence = |name: &str| own.iter().any(|metric| metric.name == name && metric.evidence);
+        metrics.retain(|name, value: &mut Value| is_evidence(name) || !value.is_number() && !value.is_object());
     }
     let known = std::mem::replace(&mut line.metrics, metrics.into());
     line.metrics.extend(known.iter().map(|(name, value)| (name, value.clone())));
@@ -167,4 +169,31 @@ pub(crate) fn missed(case: &Case, line: &CaseLine) -> Vec<String> {
     let expected = Sampling::of(case).map_or_else(|_| Vec::new(), |sampling| sampling.expect);
     let gates = expected.into_iter().filter_map(|text| Some((Gate::parse(&text, benchmark.about()).ok()?, text)));
     gates.filter_map(|(gate, text)| Some(format!("{text}: {}", gate.miss(line)?))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use measure::{Settings, Trial};
+    use record::TimeSummary;
+    use serde_json::json;
+
+    use super::*;
+
+    /// Which results differ tells whose fault it is.
+    #[test]
+    fn wrong_results_keep_what_tells_of_them() {
+        let text = "experiment: t
+cases: [{benchmark: hardware, test: results, ranks: 2, threads: 1}]";
+        let read = record::plan::read(text, "t.yaml", &benchmarks::abouts(), &[]);
+        let plan = read.unwrap_or_else(|errors| panic!("{errors}"));
+        let case = &plan.cases[0];
+        let details = |rounds: Value| json!({"how": "fma", "rounds": rounds}).as_object().cloned().unwrap();
+        let details = vec![details(json!({"a": 9})), details(json!({"a": 7, "b": 2}))];
+        let mut run = CaseRun::new(case, Settings::from_case(case), false);
+        run.trials.push(Trial { details, ..Trial::default() });
+        let mut line = CaseLine::unmeasured(case, Status::Failed, "2 wrong elements");
+        (line.wrong, line.time_s) = (Some(2), Some(TimeSummary { median: 1.0, ..TimeSummary::default() }));
+        complete(&run, &run, (&*benchmarks::parse(case).unwrap(), None), &mut line);
+        assert_eq!(line.metrics["results"]["rounds"][1]["b"], 2, "{:?}", line.metrics);
+    }
 }

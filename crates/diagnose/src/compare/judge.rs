@@ -8,7 +8,7 @@ use super::law::Law;
 use super::matching::{Held, Pair, declared};
 use super::quantity::{Quantity, headline};
 use super::runs::{self, EqualRunSeries, Noise, series};
-use super::{Compared, Correction, FAMILY_LEVEL, Reason, Source, states};
+use super::{Compared, Correction, EqualRuns, FAMILY_LEVEL, Reason, Source, states};
 use crate::Verdict;
 
 /// Cases of one run share the machine's moods: more than so many do not make its slow change better known.
@@ -40,13 +40,19 @@ pub(super) fn judge<'r>(
     let of_new: Vec<Held> = pairs.iter().map(|pair| Held { record: pair.of[1], line: pair.new }).collect();
     let sides = [series(&cases, bases), series(&of_new, news)];
     let of_sides = runs::of_sides(&sides[0], &sides[1]);
-    let of_history = runs::of_history(&series(&cases, history));
+    let in_history = series(&cases, history);
+    let of_history = runs::of_history(&in_history);
     let correlations = [correlation(latest), correlation(new)];
     let slow = slow_change(pairs, correlations);
     let mut known: Vec<Option<RatioLaw>> = Vec::new();
     let mut compared: Vec<Compared> = Vec::new();
     for (at, pair) in pairs.iter().enumerate() {
         let mut case = unjudged(pair);
+        case.equal_runs = EqualRuns {
+            sides: [&sides[0][at], &sides[1][at]].map(|side| side.values.len()),
+            history: in_history[at].values.len(),
+            of_sides: of_sides[at].is_some(),
+        };
         let [base_record, new_record] = pair.of;
         let known_of =
             Known { sides: [&sides[0][at], &sides[1][at]], of_sides: of_sides[at], of_history: of_history[at] };
@@ -147,6 +153,7 @@ fn unjudged<'r>(pair: &Pair<'r>) -> Compared<'r> {
         smallest_change: None,
         trials,
         source: Source::Trials,
+        equal_runs: EqualRuns::default(),
         shown: headline(declared, pair.base, pair.new).filter(|_| is_ok(pair.base) && is_ok(pair.new)),
         verdict: None,
         reason: Reason::NoValue,

@@ -119,7 +119,12 @@ pub(crate) fn identity(line: &CaseLine, own: Option<&Declared>, other: Option<&D
 }
 
 /// What a case is, without how it was sampled and without one parameter.
-fn identity_without(line: &CaseLine, own: Option<&Declared>, other: Option<&Declared>, left_out: &str) -> CaseKey {
+pub(crate) fn identity_without(
+    line: &CaseLine,
+    own: Option<&Declared>,
+    other: Option<&Declared>,
+    left_out: &str,
+) -> CaseKey {
     let counts = |(name, value): &(&str, &Value)| {
         let is_new = other.is_some_and(|other| other.field(name).is_none());
         let default = own.and_then(|own| own.field(name)?.default.as_deref());

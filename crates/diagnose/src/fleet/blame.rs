@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use record::{CaseLine, Placement};
+use record::{CaseLine, MOST_WRONG_ELEMENTS, Placement};
 use terms::Status;
 
 /// What a case did wrong, and the hosts that it names: none where it cannot be told.
@@ -37,12 +37,12 @@ fn of_elements(line: &CaseLine, hosts: &[&str], placed: Option<&Placement>) -> V
         return vec![(*only).to_owned()];
     }
     let host = |rank: u32| placed.and_then(|placed| placed.hosts.get(rank as usize));
-    let found: Option<BTreeSet<&String>> = line.wrong_elements.iter().map(|element| host(element.rank)).collect();
-    // The record keeps the first of the wrong elements: only where it has all of them is a host alone.
+    let ranks: BTreeSet<u32> = line.wrong_elements.iter().map(|element| element.rank).collect();
+    let found: Option<BTreeSet<&String>> = ranks.iter().map(|rank| host(*rank)).collect();
+    // The record keeps the first element of each rank before a second one of any: while there is room for more ranks, no other is
+    // wrong.
     match found {
-        Some(found) if found.len() == 1 && line.wrong == Some(line.wrong_elements.len() as u64) => {
-            found.into_iter().cloned().collect()
-        }
+        Some(found) if found.len() == 1 && ranks.len() < MOST_WRONG_ELEMENTS => found.into_iter().cloned().collect(),
         _ => Vec::new(),
     }
 }

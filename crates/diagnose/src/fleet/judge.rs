@@ -1,6 +1,6 @@
 //! The verdict on each node, from all of its records and those of its peers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use stats::{FEWEST_LINKED, FEWEST_MEMBERS, Level, Member, Standing};
 use terms::HostName;
@@ -17,22 +17,41 @@ use super::{bits, hosts, over_time};
 /// Changes of nodes that are listed.
 const LISTED: usize = 5;
 
-/// Judges these nodes. `topology`: which nodes share a switch; without one, blocks are looked for in the tournaments. `absent`:
-/// hosts that were to take part and have no result, each with the reason.
-pub fn fleet(taken: &Taken, topology: Option<&Topology>, absent: &[(HostName, String)]) -> Fleet {
-    let mut fleet = Fleet::default();
-    let mut nodes = gather(&taken.nodes, &[], &mut fleet);
+/// A file that is of another cluster, or has other names.
+const STRANGE_TOPOLOGY: &str =
+    "The topology names none of these hosts: racks are looked for in the times of messages instead.";
+
+/// Adds hosts without a result.
+fn add_absent(absent: &[(HostName, String)], nodes: &mut Vec<Gathered>) {
     for (host, why) in absent {
         match nodes.iter_mut().find(|gathered| gathered.node.host == *host) {
             Some(gathered) => gathered.node.failed.push(why.clone()),
             None => nodes.push(missing(host, vec![why.clone()])),
         }
     }
+}
+
+/// The chances of a false alarm for nodes and for links: links have a third, where there are any. Each test has an equal part.
+fn levels(taken: &Taken) -> (f64, f64) {
+    if taken.tournaments.is_empty() { (FLEET_LEVEL, 0.0) } else { (FLEET_LEVEL * 2.0 / 3.0, FLEET_LEVEL / 3.0) }
+}
+
+/// Judges these nodes. `topology`: which nodes share a switch; without one, blocks are looked for in the tournaments. `absent`:
+/// hosts that were to take part and have no result, each with the reason.
+pub fn fleet(taken: &Taken, topology: Option<&Topology>, absent: &[(HostName, String)]) -> Fleet {
+    let mut fleet = Fleet::default();
+    let mut nodes = gather(&taken.nodes, &[], &mut fleet);
+    add_absent(absent, &mut nodes);
     nodes.sort_by(|a, b| hosts::natural(&a.node.host, &b.node.host));
-    // A third of the chance of a false alarm for links where there are any; each test has an equal part of the rest.
     let tournaments = &taken.tournaments;
-    let (of_nodes, of_links) =
-        if tournaments.is_empty() { (FLEET_LEVEL, 0.0) } else { (FLEET_LEVEL * 2.0 / 3.0, FLEET_LEVEL / 3.0) };
+    let (of_nodes, of_links) = levels(taken);
+    let topology = topology.filter(|topology| {
+        let names_any = tournaments.is_empty() || tournaments.iter().any(|of| topology.names_any(&of.hosts));
+        if !names_any {
+            fleet.notes.push(STRANGE_TOPOLOGY.to_owned());
+        }
+        names_any
+    });
     let each = of_nodes / fleet.criteria.len().max(1) as f64;
     for criterion in 0..fleet.criteria.len() {
         by_criterion(criterion, each, &mut fleet, &mut nodes);
@@ -49,18 +68,22 @@ pub fn fleet(taken: &Taken, topology: Option<&Topology>, absent: &[(HostName, St
     fleet
 }
 
-/// Judges nodes by what a fleet learned, which they took no part in.
-pub fn against(learned: &Fleet, taken: &Taken) -> Fleet {
+/// Judges nodes by what a fleet learned, which they took no part in, and the links between them by each other.
+pub fn against(learned: &Fleet, taken: &Taken, absent: &[(HostName, String)]) -> Fleet {
     let mut fleet = Fleet::default();
     let mut nodes = gather(&taken.nodes, &learned.kinds, &mut fleet);
-    let each = FLEET_LEVEL / fleet.criteria.len().max(1) as f64;
+    add_absent(absent, &mut nodes);
+    let (of_nodes, of_links) = levels(taken);
+    let each = of_nodes / fleet.criteria.len().max(1) as f64;
     for at in 0..fleet.criteria.len() {
         let own = &fleet.criteria[at];
         let kind = &fleet.kinds[own.kind];
-        let is_kind = |known: &Criterion| {
-            learned.kinds.get(known.kind).is_some_and(|other| other.is_like(kind) || kind.lost(other).is_some())
-        };
-        let known = learned.criteria.iter().find(|known| known.key == own.key && is_kind(known));
+        let of_work = || learned.criteria.iter().filter(|known| known.key == own.key);
+        let kind_of = |known: &Criterion| learned.kinds.get(known.kind);
+        let is_like = |known: &&Criterion| kind_of(known).is_some_and(|other| other.is_like(kind));
+        let has_lost = |known: &&Criterion| kind_of(known).is_some_and(|other| kind.lost(other).is_some());
+        // A smaller kind is no larger one that lost a part, where the fleet has both.
+        let known = of_work().find(is_like).or_else(|| of_work().find(has_lost));
         let Some(level) = known.and_then(|known| known.level) else { continue };
         let label = own.label.clone();
         fleet.criteria[at].nodes = known.map_or(0, |known| known.nodes);
@@ -73,6 +96,7 @@ pub fn against(learned: &Fleet, taken: &Taken) -> Fleet {
         }
     }
     nodes.sort_by(|a, b| hosts::natural(&a.node.host, &b.node.host));
+    over_time::by_links(&taken.tournaments, None, of_links, &mut fleet, &mut nodes);
     unblamed(taken, &mut fleet, &mut nodes);
     fleet.nodes = nodes.into_iter().map(|gathered| judge_node(gathered, &fleet.criteria)).collect();
     let unknown = fleet.criteria.iter().filter(|criterion| criterion.level.is_none()).count();
@@ -171,7 +195,7 @@ fn failures(runs: &[&NodeRun]) -> Vec<String> {
     let mut all = Vec::new();
     for (at, run) in runs.iter().enumerate() {
         let later = || runs[at + 1..].iter().filter(|other| other.started > run.started);
-        let is_past = |key: &str| later().any(|other| other.measured.iter().any(|measured| measured.key == key));
+        let is_past = |key: &str| later().any(|other| other.right.contains(key));
         all.extend(run.failed.iter().filter(|failed| !is_past(&failed.key)).map(|failed| failed.why.clone()));
     }
     all
@@ -223,11 +247,18 @@ fn by_criterion(criterion: usize, level: f64, fleet: &mut Fleet, nodes: &mut [Ga
     });
 }
 
-/// What failed or is wrong, and whose fault it is cannot be told: no node that took part is good.
+/// What failed or is wrong, and whose fault it is cannot be told: no node that took part is good, unless the same work of a later
+/// run with it is right.
 fn unblamed(taken: &Taken, fleet: &mut Fleet, nodes: &mut [Gathered]) {
     for fault in &taken.unblamed {
+        let is_later = |run: &&NodeRun| run.started > fault.started && run.right.contains(&fault.key);
+        let cleared: HashSet<&HostName> = taken.nodes.iter().filter(is_later).map(|run| &run.host).collect();
+        let open: HashSet<&HostName> = fault.hosts.iter().filter(|host| !cleared.contains(host)).collect();
+        if open.is_empty() {
+            continue;
+        }
         fleet.failures.push(fault.why.clone());
-        for gathered in nodes.iter_mut().filter(|gathered| fault.hosts.contains(&gathered.node.host)) {
+        for gathered in nodes.iter_mut().filter(|gathered| open.contains(&gathered.node.host)) {
             gathered.unsettled.push(format!("it took part in {}, but whose fault that is cannot be told", fault.why));
         }
     }

@@ -1,6 +1,6 @@
 //! What single nodes took: of records of one host, all timed cases; of records of several, the cases in which ranks work apart.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use record::{CaseLine, Caveat, Machine, Placement, Record};
 use stats::PairTimes;
@@ -9,7 +9,7 @@ use terms::{Error, HostName, Status};
 use super::blame::fault;
 use super::inventory::Inventory;
 use super::taken::{FailedCase, Measured, NodeBits, NodeRun, RankBits, RankTrial, Reader, Taken, Tournament, Unblamed};
-use crate::compare::case_key;
+use crate::compare::work_key;
 
 /// Caveats of a machine that others used.
 const DISTURBED: [Caveat; 5] =
@@ -32,19 +32,27 @@ pub fn read(name: &str, record: &Record, reader: &Reader) -> Result<Taken, Error
     for line in &record.cases {
         let label = (reader.label)(record, line);
         let placed = file.placement.iter().find(|placement| placement.ranks == line.ranks);
-        let key = case_key(record, line);
-        if let Some(found) = (reader.bits)(line) {
+        let key = format!("{} x{}", work_key(record, line), ranks_of_a_host(line, placed, hosts.len()));
+        let bits = (reader.bits)(line);
+        let fault = fault(line, &file.machine.host, &hosts, placed);
+        if line.status == Status::Ok && fault.is_none() {
+            for node in &mut nodes {
+                node.right.insert(key.clone());
+            }
+        }
+        if let Some(found) = bits {
             take_bits(&found, (&key, &label), placed, &mut nodes);
             // Rounds that differ are judged by their bits, which also tell whose fault it is.
             if line.wrong.unwrap_or(0) > 0 || line.status == Status::Ok {
                 continue;
             }
         }
-        if let Some(fault) = fault(line, &file.machine.host, &hosts, placed) {
+        if let Some(fault) = fault {
             let why = format!("{label}: {}", fault.why);
             if fault.hosts.is_empty() {
-                unblamed
-                    .push(Unblamed { why: why.clone(), hosts: nodes.iter().map(|node| node.host.clone()).collect() });
+                let (key, started) = (key.clone(), file.started.parse().ok());
+                let hosts = nodes.iter().map(|node| node.host.clone()).collect();
+                unblamed.push(Unblamed { key, started, why: why.clone(), hosts });
             }
             let blamed = nodes.iter_mut().filter(|node| fault.hosts.iter().any(|host| node.host == host.as_str()));
             blamed.for_each(|node| node.failed.push(FailedCase { key: key.clone(), why: why.clone() }));
@@ -67,7 +75,10 @@ pub fn read(name: &str, record: &Record, reader: &Reader) -> Result<Taken, Error
                 if let Some(times) = (reader.pairs)(line) {
                     let found = tournament(&label, &times, line, placed)?;
                     let started = file.started.parse().ok();
-                    tournaments.extend(found.map(|found| Tournament { key: key.clone(), started, ..found }));
+                    let here = HostName::parse(&file.machine.host)?;
+                    let disturbed = disturbed.then_some(here);
+                    let whole = |found| Tournament { key: key.clone(), started, disturbed, ..found };
+                    tournaments.extend(found.map(whole));
                 } else if (reader.is_local)(line) {
                     for (host, taken) in by_host(line, placed, (reader.rank_trials)(line)) {
                         if let Some(node) = place.get(host.as_str()).map(|at| &mut several[*at]) {
@@ -81,6 +92,14 @@ pub fn read(name: &str, record: &Record, reader: &Reader) -> Result<Taken, Error
         }
     }
     Ok(Taken { nodes, tournaments, unblamed })
+}
+
+/// Ranks of a host, the most of any: a node does the same work in runs of other numbers of nodes.
+fn ranks_of_a_host(line: &CaseLine, placed: Option<&Placement>, hosts: usize) -> usize {
+    let Some(placed) = placed.filter(|_| hosts > 1) else { return line.ranks as usize };
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    placed.hosts.iter().for_each(|host| *counts.entry(host.as_str()).or_default() += 1);
+    counts.into_values().max().unwrap_or(0)
 }
 
 /// Adds what each rank's rounds left to its node.
@@ -133,6 +152,7 @@ fn node(name: &str, record: &Record, machine: &Machine) -> Result<NodeRun, Error
         started: file.started.parse().ok(),
         measured: Vec::new(),
         failed: Vec::new(),
+        right: BTreeSet::new(),
         bits: Vec::new(),
     })
 }
@@ -199,6 +219,6 @@ fn tournament(
     let hosts = hosts.into_iter().map(|host| HostName::parse(host)).collect::<Result<Vec<HostName>, Error>>()?;
     let trials = line.trials.unwrap_or(0) as usize;
     let short = line.bytes.is_some_and(|bytes| bytes <= SHORT_BYTES);
-    let (key, started, label) = (String::new(), None, label.to_owned());
-    Ok(Some(Tournament { key, started, label, hosts, times, trials, short }))
+    let (key, started, label, disturbed) = (String::new(), None, label.to_owned(), None);
+    Ok(Some(Tournament { key, started, label, hosts, times, trials, short, disturbed }))
 }

@@ -8,7 +8,7 @@ use terms::HostName;
 use super::hosts::compressed;
 use super::taken::Tournament;
 use super::topology::Topology;
-use super::verdict::{LinkCriterion, SlowLink};
+use super::verdict::{LinkCriterion, MOST_UNSEEN, SlowLink};
 
 /// A node whose short messages alone take longer may stand in another rack, up to so many times as long: more switches on the
 /// way add as much again, and no more.
@@ -42,11 +42,15 @@ pub(super) fn judge(of: &Tournament, topology: Option<&Topology>, level: f64) ->
 fn show(of: &Tournament, is_known: bool, blocks: &[usize], judged: &Links) -> ShownNetwork {
     let mut shown = ShownNetwork { notes: apart(of, blocks, &judged.farther), ..ShownNetwork::default() };
     let label = &of.label;
+    shown.unknown.extend(alone(of, blocks));
     for (at, standing) in judged.members.standings.iter().enumerate().filter(|(_, one)| one.slow) {
         let ratio = standing.deviation.exp();
         if of.trials < FEWEST_TRIALS {
             let why = format!("{label} with every other node takes {ratio:.2}x as long, in {} trials", of.trials);
             shown.unknown.push((at, format!("{why}; {FEWEST_TRIALS} in different rounds are needed")));
+        } else if of.disturbed.as_ref() == Some(&of.hosts[at]) {
+            let why = format!("{label} with every other node takes {ratio:.2}x as long");
+            shown.unknown.push((at, format!("{why}, but other programs or the like disturbed it")));
         } else if of.short && !is_known && ratio <= FARTHEST {
             let why = format!("{label} with every other node takes {ratio:.2}x as long");
             shown.unknown.push((at, format!("{why}: it is slow, or in another rack: --topology FILE tells which")));
@@ -64,9 +68,47 @@ fn show(of: &Tournament, is_known: bool, blocks: &[usize], judged: &Links) -> Sh
             ));
             continue;
         }
+        if let Some(disturbed) = hosts.iter().find(|host| of.disturbed.as_ref() == Some(host)) {
+            let [one, other] = &hosts;
+            shown.notes.push(format!(
+                "{label} between {one} and {other} takes {ratio:.2}x as long, but other programs or the like disturbed {disturbed}."
+            ));
+            continue;
+        }
         shown.links.push(SlowLink { hosts, what: label.clone(), ratio: *ratio, since: None });
     }
     shown
+}
+
+/// Nodes that stand alone on their switch, and whose long messages take longer than those between other blocks: the node or its switch
+/// is slow, and no other node behind the switch tells which.
+fn alone(of: &Tournament, blocks: &[usize]) -> Vec<(usize, String)> {
+    if of.short {
+        return Vec::new();
+    }
+    let members = |block: usize| blocks.iter().filter(|own| **own == block).count();
+    let is_lone = |at: usize| members(blocks[at]) == 1;
+    let lone: Vec<usize> = (0..blocks.len()).filter(|at| is_lone(*at)).collect();
+    let median_of = |keep: &dyn Fn([usize; 2]) -> bool| {
+        let kept = of.times.pairs.iter().filter(|(pair, _)| keep(pair.map(|at| at as usize)));
+        let times: Vec<f64> = kept.map(|(_, time)| *time).collect();
+        (!times.is_empty()).then(|| stats::median(&times))
+    };
+    let between = |[one, other]: [usize; 2]| !is_lone(one) && !is_lone(other) && blocks[one] != blocks[other];
+    let within = |[one, other]: [usize; 2]| blocks[one] == blocks[other];
+    // Of two blocks, the lone node is one: what others take is known within their block alone.
+    let Some(usual) = median_of(&between).or_else(|| median_of(&within)) else { return Vec::new() };
+    let longer = |at: &usize| Some((*at, median_of(&|pair| pair.contains(at))? / usual));
+    let label = &of.label;
+    let why = |(at, ratio): (usize, f64)| {
+        (
+            at,
+            format!(
+                "{label} with every other node takes {ratio:.2}x as long: it is slow, or its switch is, which no other node has"
+            ),
+        )
+    };
+    lone.iter().filter_map(longer).filter(|(_, ratio)| *ratio > 1.0 + MOST_UNSEEN).map(why).collect()
 }
 
 /// A sentence about blocks that are apart. Distance is not a fault of their nodes.

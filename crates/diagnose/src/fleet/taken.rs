@@ -1,6 +1,6 @@
 //! What records have of nodes and links, before anything is judged.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use record::{CaseLine, Record};
 use stats::PairTimes;
@@ -72,6 +72,8 @@ pub struct NodeRun {
     pub measured: Vec<Measured>,
     /// What failed, and why.
     pub failed: Vec<FailedCase>,
+    /// Keys of the work that it took part in and that is right.
+    pub right: BTreeSet<String>,
     /// What its equal rounds of work left.
     pub bits: Vec<NodeBits>,
 }
@@ -93,11 +95,17 @@ pub struct Tournament {
     pub trials: usize,
     /// Whether its messages are short, so that their time depends on the distance.
     pub short: bool,
+    /// The host that other programs or the like disturbed: the coordinator looks at its own.
+    pub disturbed: Option<HostName>,
 }
 
 /// A case that failed or is wrong, and names nobody.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unblamed {
+    /// Equal keys are equal work.
+    pub key: String,
+    /// When its record began; None where that does not say.
+    pub started: Option<jiff::Timestamp>,
     /// The case, and what it did wrong.
     pub why: String,
     /// The hosts that took part.

@@ -41,13 +41,24 @@ impl Topology {
         Ok(found)
     }
 
+    /// Whether it names any of these hosts.
+    pub(super) fn names_any(&self, hosts: &[HostName]) -> bool {
+        hosts.iter().any(|host| self.switch(host).is_some())
+    }
+
+    /// The switch of a host, which Slurm may know by the first part of its name alone.
+    fn switch(&self, host: &HostName) -> Option<&String> {
+        let short = || HostName::parse(host.as_str().split('.').next()?).ok();
+        self.switches.get(host).or_else(|| self.switches.get(&short()?))
+    }
+
     /// The block of each host, by number; hosts that it does not name are a block of their own together.
     pub(super) fn blocks(&self, hosts: &[HostName]) -> Vec<usize> {
         let mut known: Vec<Option<&String>> = Vec::new();
         hosts
             .iter()
             .map(|host| {
-                let switch = self.switches.get(host);
+                let switch = self.switch(host);
                 known.iter().position(|own| *own == switch).unwrap_or_else(|| {
                     known.push(switch);
                     known.len() - 1
@@ -68,6 +79,11 @@ mod tests {
         let hosts: Vec<HostName> =
             ["n1", "n4", "n5", "m07", "other"].map(|host| HostName::parse(host).unwrap()).to_vec();
         assert_eq!(topology.blocks(&hosts), [0, 1, 0, 1, 2]);
+        let long = |name: &str| [HostName::parse(name).unwrap()];
+        assert_eq!(
+            [topology.names_any(&long("n5.cluster")), topology.names_any(&long("other.cluster"))],
+            [true, false]
+        );
         for bad in
             ["", "SwitchName=a Nodes=n[3-1]", "SwitchName=a Nodes=n1\nSwitchName=b Nodes=n1", "SwitchName=a Nodes=n[1"]
         {

@@ -119,7 +119,7 @@ fn a_newcomer_is_judged_with_its_own_variance() {
         let tries = 100;
         let is_slow = |seed: u64| {
             let newcomer = Cluster { varying: vec![(0, noise)], ..flat(0.01, 500 + seed) }.node(0);
-            against(&learned, &taken(&[newcomer])).nodes[0].verdict == NodeVerdict::Slow
+            against(&learned, &taken(&[newcomer]), &[]).nodes[0].verdict == NodeVerdict::Slow
         };
         let slow = (0..tries).filter(|seed| is_slow(*seed)).count();
         // 1% of 100; five or more are seen in 1 of 250 series.
@@ -277,4 +277,94 @@ fn an_archive_of_tournaments_says_which_ports_and_links_are_slow_now_and_since_w
         let news = format!("{} is not slow with every other node since 2026-01-06", host(3));
         assert!(fleet.notes.iter().any(|note| note.contains(&news)), "{:?}", fleet.notes);
     }
+}
+
+/// No other node tells whether it is slow, or its switch.
+#[test]
+fn a_slow_port_of_a_node_alone_on_its_switch_is_not_called_good() {
+    let structure = Structure::Racks(vec![15, 1]);
+    let cluster = Cluster { slow_ports: vec![(15, 2.0)], ..Cluster::healthy(structure, 0.01, 4) };
+    let topology = Topology::parse("SwitchName=a Nodes=n[001-015]\nSwitchName=b Nodes=n016\n").unwrap();
+    let with = fleet(&taken(&cluster.records()), Some(&topology), &[]);
+    assert_eq!((with.count(NodeVerdict::Good), with.nodes[15].verdict), (15, NodeVerdict::CannotTell), "{with:?}");
+    assert!(with.nodes[15].unknown.contains("which no other node has"), "{:?}", with.nodes[15]);
+}
+
+#[test]
+fn a_topology_of_other_hosts_says_so_and_is_left_out() {
+    let cluster = Cluster::healthy(Structure::Racks(vec![15, 1]), 0.01, 4);
+    let topology = Topology::parse("SwitchName=a Nodes=m[01-16]\n").unwrap();
+    let with = fleet(&taken(&cluster.records()), Some(&topology), &[]);
+    assert_eq!((with.count(NodeVerdict::Good), with.nodes[15].verdict), (15, NodeVerdict::CannotTell), "{with:?}");
+    assert!(with.notes.iter().any(|note| note.contains("names none of these hosts")), "{:?}", with.notes);
+}
+
+/// The coordinator looks at its own host.
+#[test]
+fn messages_of_a_disturbed_coordinator_condemn_neither_its_port_nor_its_links() {
+    let mut record = Cluster { slow_ports: vec![(0, 1.5)], ..flat(0.01, 4) }.launched();
+    record.file.machine.host = host(0);
+    record.cases.iter_mut().for_each(|line| line.caveats.push(Caveat::OtherPrograms));
+    let found = judged(std::slice::from_ref(&record));
+    assert!(is_exact(&found, &[], &[]), "{found:?}");
+    assert_eq!(found.nodes[0].verdict, NodeVerdict::CannotTell, "{:?}", found.nodes[0]);
+    record.cases.iter_mut().for_each(|line| line.caveats.clear());
+    assert!(is_exact(&judged(&[record]), &[0], &[]));
+}
+
+fn on_day(mut record: record::Record, day: u32) -> record::Record {
+    record.file.started = format!("2026-01-{day:02}T00:00:00Z");
+    record
+}
+
+/// Work on fewer nodes is still that work of each.
+#[test]
+fn what_failed_is_past_once_a_later_run_of_other_nodes_is_right() {
+    let mut monday = on_day(flat(0.01, 3).launched(), 1);
+    monday.cases[2].wrong = Some(20);
+    let mut nodes: Vec<record::Record> = (0..16).map(|at| on_day(flat(0.01, 3).node(at), 1)).collect();
+    nodes.push(monday);
+    assert_eq!(judged(&nodes).count(NodeVerdict::Good), 0);
+    nodes.push(on_day(Cluster::healthy(Structure::Flat(15), 0.01, 3).launched(), 2));
+    let later = judged(&nodes);
+    assert_eq!((later.count(NodeVerdict::Good), later.nodes[15].verdict), (15, NodeVerdict::CannotTell), "{later:?}");
+    nodes.push(on_day(flat(0.01, 3).launched(), 3));
+    let last = judged(&nodes);
+    assert_eq!((last.count(NodeVerdict::Good), last.failures.len()), (16, 0), "{last:?}");
+}
+
+#[test]
+fn runs_of_other_numbers_of_nodes_are_judged_as_one_kind_of_work() {
+    let local = |nodes: usize, day: u32| {
+        let mut record = on_day(Cluster::healthy(Structure::Flat(nodes), 0.01, 3).launched(), day);
+        record.cases.truncate(1);
+        let line = &mut record.cases[0];
+        (line.bytes, line.per_rank_median_s) = (None, Some(vec![1e-3; nodes]));
+        line.metrics = record::SharedMap::default();
+        line.parameters.insert("bytes", serde_json::Value::Null);
+        line.parameters.insert("ranks", nodes.into());
+        record
+    };
+    let fleet = judged(&[local(16, 1), local(12, 2)]);
+    assert_eq!((fleet.criteria.len(), fleet.criteria[0].nodes), (1, 16), "{:?}", fleet.criteria);
+}
+
+/// Half of the nodes have half of the memory, and are slower: a new one of these is judged by them.
+#[test]
+fn a_newcomer_of_a_smaller_kind_is_judged_by_that_kind() {
+    let small = |mut record: record::Record| {
+        record.file.machine.memory_bytes = record.file.machine.memory_bytes.map(|bytes| bytes / 2);
+        for line in &mut record.cases {
+            line.trial_median_s.iter_mut().for_each(|trial| *trial *= 1.5);
+            line.time_s.as_mut().unwrap().median *= 1.5;
+        }
+        record
+    };
+    let cluster = flat(0.01, 1);
+    let records: Vec<record::Record> =
+        (0..16).map(|at| if at < 8 { cluster.node(at) } else { small(cluster.node(at)) }).collect();
+    let learned = judged(&records);
+    let verdict = |record| against(&learned, &taken(&[record]), &[]).nodes[0].verdict;
+    assert_eq!(verdict(small(flat(0.01, 500).node(0))), NodeVerdict::Good);
+    assert_eq!(verdict(flat(0.01, 501).node(0)), NodeVerdict::Good);
 }

@@ -149,12 +149,12 @@ fn one_record_of_all_nodes_is_read_by_rank() {
 #[test]
 fn a_newcomer_is_judged_by_what_a_fleet_learned() {
     let learned = judged(&healthy(20));
-    let newcomer = |level: [f64; 2]| against(&learned, &taken(&[node("new", level, 900)])).nodes[0].verdict;
+    let newcomer = |level: [f64; 2]| against(&learned, &taken(&[node("new", level, 900)]), &[]).nodes[0].verdict;
     assert_eq!(newcomer([1.0, 1.0]), NodeVerdict::Good);
     assert_eq!(newcomer([1.15, 1.0]), NodeVerdict::Slow);
     let mut other = node("new", [1.0, 1.0], 900);
     other.file.machine.cpu_model = "another".to_owned();
-    let judged = against(&learned, &taken(&[other]));
+    let judged = against(&learned, &taken(&[other]), &[]);
     assert_eq!(judged.nodes[0].verdict, NodeVerdict::CannotTell);
     assert!(judged.notes[0].contains("not among what was learned"), "{:?}", judged.notes);
 }

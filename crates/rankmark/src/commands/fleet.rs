@@ -80,7 +80,7 @@ impl Typed for Fleet {
         };
         nothing_measured(&taken)?;
         let mut judged = match &criteria {
-            Some(learned) => fleet::against(learned, &taken),
+            Some(learned) => fleet::against(learned, &taken, &missing.hosts),
             None => fleet::fleet(&taken, topology.as_ref(), &missing.hosts),
         };
         judged.notes.extend(notes);
