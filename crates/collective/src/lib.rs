@@ -6,6 +6,7 @@ mod bare;
 mod between_hosts;
 mod ceilings;
 mod copies;
+mod cost;
 mod data;
 mod declared;
 mod fields;
@@ -42,7 +43,7 @@ mod facts;
 #[path = "../../../tests/skip.rs"]
 mod skip;
 
-use contract::{Benchmark, Host, Measured, Modelled, ParsedCase, Prepared, RankContext, Relations, Study};
+use contract::{Benchmark, Host, Measured, Modelled, ParsedCase, Prepared, RankContext, Relations, Study, TrialCost};
 use measure::Failure;
 use record::{About, Case, CaseLine, Plan};
 use serde_json::{Map, Value};
@@ -150,6 +151,10 @@ impl ParsedCase for CollectiveCase {
 
     fn admit(&self, host: &Host) -> Result<(), String> {
         copies::admit(&self.parameters, host)
+    }
+
+    fn trial_cost(&self) -> TrialCost {
+        cost::here(&self.case, &self.parameters)
     }
 
     fn peer(&self) -> Option<u32> {

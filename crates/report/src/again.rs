@@ -2,6 +2,7 @@
 
 use record::CaseLine;
 
+use crate::words::results::follows_from_a_plan;
 use crate::{Run, escape};
 
 impl Run {
@@ -13,8 +14,11 @@ impl Run {
 
     /// The command that measures these cases again, into this record; where another program measured them, the same here, in a
     /// record of its own: an imported record says what a file says, and nothing may take its place. None where the record cannot
-    /// go on, or nothing here measures the same.
+    /// go on, nothing here measures the same, or what was planned would be planned in the same way again.
     pub fn again(&self, cases: &[&CaseLine]) -> Option<String> {
+        if cases.iter().all(|case| follows_from_a_plan(case)) {
+            return None;
+        }
         match (self.interleaved.is_some(), self.imported.is_empty()) {
             // Pairs of now and of then are not pairs.
             (true, _) => None,

@@ -7,7 +7,7 @@ mod labels;
 mod states;
 mod words;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use diagnose::Verdict;
 use diagnose::compare::{Compared, Comparison};
@@ -189,8 +189,11 @@ fn of_several(of: &Comparisons, limit: usize) -> (Table, usize) {
         let of_side = places.iter().zip(&of.others);
         of_side.map(|(places, one)| places.get(id).map(|at| &one.comparison.cases[*at])).collect()
     };
-    let mut rows: Vec<(&record::CaseLine, Vec<Option<&Compared>>)> =
-        of.base.cases.iter().map(|line| (line, found(&line.id))).collect();
+    // The latest run of the base may lack cases that an earlier one has.
+    let compared = of.others.iter().flat_map(|one| one.comparison.cases.iter().map(|case| case.base));
+    let mut seen: HashSet<&str> = HashSet::new();
+    let all = of.base.cases.iter().chain(compared).filter(|line| seen.insert(&line.id));
+    let mut rows: Vec<(&record::CaseLine, Vec<Option<&Compared>>)> = all.map(|line| (line, found(&line.id))).collect();
     rows.retain(|(_, found)| found.iter().any(Option::is_some));
     // The verdict that matters most comes first.
     let weight = |case: &Compared| match case.verdict {

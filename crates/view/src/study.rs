@@ -389,7 +389,9 @@ fn label(operations: &mut [Operation]) {
             let shown = c.others.iter().filter(|(name, _)| !hidden(name));
             let others = shown.map(|(name, value)| written(operation.declared, name, value));
             let others = others.filter(|label| !off(label));
-            let parts = backend.into_iter().chain(others).filter(|part| !part.is_empty());
+            // Two fields may have one word, such as types of products and of sums.
+            let mut said = HashSet::new();
+            let parts = backend.into_iter().chain(others).filter(|part| !part.is_empty() && said.insert(part.clone()));
             parts.collect::<Vec<_>>().join(", ")
         };
         let constants = operation.configurations.first().map(constant).unwrap_or_default();

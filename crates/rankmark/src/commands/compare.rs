@@ -91,6 +91,15 @@ fn records(given: &Compare, gate: &Gate) -> Ended {
         return Ok(code);
     }
     refuse_missing(&named)?;
+    if let Some(folder) = &given.interleave.output_dir {
+        let records: Vec<String> = named.iter().map(|name| report::shell(name).to_string()).collect();
+        let line = format!(
+            "rankmark report {} --output-dir {}",
+            records.join(" "),
+            report::shell(&folder.display().to_string())
+        );
+        return Err(Failure::new("`rankmark compare` writes no page of records").hint(format!("`{line}` does")));
+    }
     plans::refuse(&named)?;
     let [base, others @ ..] = given.sides.as_slice() else { return Ok(2) };
     if others.is_empty() && given.new.is_empty() {
@@ -110,7 +119,10 @@ fn records(given: &Compare, gate: &Gate) -> Ended {
     };
     let is_single = base.records.len() == 1 && others.iter().all(|other| other.records.len() == 1);
     let code = sides((&given.outputs, gate, given.interleave.quiet), base, others)?;
-    if !given.outputs.json && !given.interleave.quiet {
+    // The page of a report knows no history and no threshold of its own: it would give other verdicts.
+    let is_plain =
+        given.outputs.history.is_none() && gate.threshold == Gate::from_options(&GateOptions::default()).threshold;
+    if !given.outputs.json && !given.interleave.quiet && is_plain {
         let directories: Vec<&Path> = named.iter().map(Path::new).collect();
         let next = match is_single {
             true => screen::next_report(&directories, "one page about these records"),

@@ -209,7 +209,10 @@ fn next_of(made: &[Made]) -> String {
     match (alike.next().map(|(first, second)| [first, second]), made.first()) {
         (Some(pair), _) => {
             let words = pair.map(|record| record.directory.display().to_string());
-            screen::next(&["rankmark", "compare", &words[0], &words[1]], "what differs between the two")
+            screen::next(
+                &["rankmark", "compare", &words[0], &words[1], "--fail-on", "none"],
+                "what differs between the two",
+            )
         }
         (None, Some(first)) => screen::next_report(&[&first.directory], "tables and charts of these results"),
         (None, None) => String::new(),

@@ -117,6 +117,8 @@ fn what_cannot_be_compared_is_refused() {
     place.run("compare base other").refuses(&["nothing that can be compared", "the same workload", "hint"]);
     place.run("compare base nowhere").refuses(&["there is no folder nowhere"]);
     place.run("compare nowhere neither").refuses(&["there are no folders nowhere and neither"]);
+    let page = ["`rankmark compare` writes no page of records", "rankmark report base base --output-dir page"];
+    place.run("compare base base --output-dir page").refuses(&page);
     place.run("fleet nowhere.yaml").refuses(&["there is no folder nowhere.yaml"]);
     let newer = edited(&place.read("other/run.json")).replacen("\"schema\": 1", "\"schema\": 7", 1);
     place.write("other/run.json", newer);

@@ -116,6 +116,7 @@ fn a_plan_says_whether_many_ranks_keep_a_limit_and_with_which_batch() {
     assert!(shows("Planned, not measured") && shows("89.8 GiB") && !shows("Placement"), "{page}");
     let exceeds = place.run(&format!("{memory} --limit 1GiB --output-dir exceeds")).exits(1).out;
     assert!(exceeds.contains("out of memory on rank 0") && exceeds.contains("1.00 GiB are its limit"), "{exceeds}");
+    assert!(!exceeds.contains("rerun"), "it would be planned in the same way: {exceeds}");
     let largest =
         words(place.run(&format!("{memory} --limit 8GiB --find-max-batch --output-dir largest")).exits(0).out);
     assert!(largest.contains("it fits by the plan, and one more does not"), "{largest}");

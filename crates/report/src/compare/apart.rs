@@ -46,7 +46,9 @@ pub(super) fn differences(base: &str, others: &[(String, &Comparison, &Labels)])
     }
     if fields.is_empty() {
         let is_imported = others.iter().any(|(_, comparison, _)| comparison.imported);
-        return Block::Paragraph(nothing_differs(is_imported).into());
+        let is_changed =
+            others.iter().any(|(_, comparison, _)| comparison.cases.iter().any(|case| !case.changes.is_empty()));
+        return Block::Paragraph(nothing_differs(is_imported, is_changed).into());
     }
     let values = std::iter::once(base).chain(others.iter().map(|(name, ..)| name.as_str()));
     let values = values.map(|name| Column::left(name).wraps(LONGEST, 16));
@@ -60,8 +62,10 @@ pub(super) fn differences(base: &str, others: &[(String, &Comparison, &Labels)])
 }
 
 /// What is said where no difference is known. Of what another program measured, little but its figures is known.
-fn nothing_differs(imported: bool) -> &'static str {
-    if imported {
+fn nothing_differs(imported: bool, changed: bool) -> &'static str {
+    if changed && !imported {
+        "Machine, versions and environment are equal. Cases differ in what their rows say."
+    } else if imported {
         "Nothing is known to differ: another program measured this, and what its file does not name may differ."
     } else {
         "Machine, plan, versions and environment are equal."

@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 
 use diagnose::Verdict;
-use diagnose::compare::{Compared, Comparison, FEWEST_RUNS, Lone, Reason, Source as Noise, StateSeen, Unmatched};
+use diagnose::compare::{
+    Compared, Comparison, EqualRuns, FEWEST_RUNS, Lone, Reason, Source as Noise, StateSeen, Unmatched,
+};
 use record::show::Format;
 use terms::{Named, Status};
 use view::number::{NONE, bytes, count, percent, ratio as three, seconds, three_digits, width};
@@ -282,9 +284,10 @@ fn reasons(comparison: &Comparison) -> Vec<String> {
 
 /// Where the noise between runs is known from.
 fn noise(comparison: &Comparison) -> Option<String> {
-    let of = |wanted: fn(&Noise) -> bool| {
-        comparison.cases.iter().filter(|case| case.interval.is_some() && wanted(&case.source)).count()
+    let with = |wanted: fn(&Noise) -> bool| {
+        comparison.cases.iter().filter(move |case| case.interval.is_some() && wanted(&case.source))
     };
+    let of = |wanted: fn(&Noise) -> bool| with(wanted).count();
     let (runs, trials) = (of(|source| matches!(source, Noise::Runs(_))), of(|source| *source == Noise::Trials));
     let fewest = comparison.cases.iter().filter_map(|case| match case.source {
         Noise::Runs(runs) => Some(runs),
@@ -296,14 +299,7 @@ fn noise(comparison: &Comparison) -> Option<String> {
         text = format!("The noise between runs is known from {}.", equal_runs(comparison, fewest, most));
     }
     if trials > 0 {
-        let known = match comparison.runs[0] {
-            0 | 1 => "These are two single runs".to_owned(),
-            runs if runs < FEWEST_RUNS => {
-                format!("{runs} equal runs are too few, so these count as two single runs")
-            }
-            // Computed times, or a clock of few ticks.
-            runs => format!("{runs} runs with the same values tell no noise, so these count as two single runs"),
-        };
+        let known = too_few(with(|source| *source == Noise::Trials).map(|case| case.equal_runs));
         text += &format!(
             " {known}: the noise between runs is unknown, and {} told apart only by changes above the smallest one. \
              {FEWEST_RUNS} or more equal runs tell it: `rankmark baseline save NAME DIR...`, or `--history DIR`.",
@@ -316,10 +312,30 @@ fn noise(comparison: &Comparison) -> Option<String> {
     (!text.is_empty()).then(|| text.trim().to_owned())
 }
 
+/// Why no equal runs tell the noise of these cases.
+fn too_few(cases: impl Iterator<Item = EqualRuns>) -> String {
+    let single = "so these count as two single runs";
+    match cases.max_by_key(EqualRuns::most) {
+        Some(runs) if runs.most() < 2 => "These are two single runs".to_owned(),
+        Some(EqualRuns { sides: [base, new], history, .. })
+            if base.max(new) > 1 && base + new <= FEWEST_RUNS && history < FEWEST_RUNS =>
+        {
+            format!("{} of the base and {new} of the new side are too few, {single}", count(base, "run", "runs"))
+        }
+        Some(runs) if runs.most() < FEWEST_RUNS => {
+            format!("{} equal runs that have these cases are too few, {single}", runs.most())
+        }
+        // Computed times, or a clock of few ticks.
+        Some(runs) => format!("{} runs with the same values tell no noise, {single}", runs.most()),
+        None => "These are two single runs".to_owned(),
+    }
+}
+
 /// `6 equal runs and 3 of the new side, one statistic each`.
 fn equal_runs(comparison: &Comparison, fewest: usize, most: usize) -> String {
     let each = if comparison.one_statistic { ", one statistic each" } else { "" };
-    match comparison.side_runs {
+    let of_sides = comparison.cases.iter().any(|case| case.equal_runs.of_sides);
+    match if of_sides { comparison.side_runs } else { [1, 1] } {
         [base, new] if new > 1 && base == new => format!("{base} runs a side{each}"),
         [base, new] if new > 1 => format!("{} of the base and {new} of the new side{each}", count(base, "run", "runs")),
         _ if fewest == most => format!("{most} equal runs{each}"),

@@ -118,7 +118,9 @@ fn without_ranks(reason: &str) -> &str {
     let is_list = |ranks: &str| ranks.chars().all(|letter| letter.is_ascii_digit() || ", -".contains(letter));
     let rest =
         reason.strip_prefix("ranks ").or_else(|| reason.strip_prefix("rank ")).and_then(|rest| rest.split_once(": "));
-    rest.filter(|(ranks, _)| is_list(ranks)).map_or(reason, |(_, cause)| cause)
+    // Of ranks on several hosts, it says on which.
+    let ranks_of = |text: &str| text.split(" on ").next().unwrap_or_default().to_owned();
+    rest.filter(|(ranks, _)| is_list(&ranks_of(ranks))).map_or(reason, |(_, cause)| cause)
 }
 
 fn counts(lines: &[&CaseLine]) -> String {
@@ -151,7 +153,7 @@ mod tests {
     #[test]
     fn ranks_that_found_a_reason_make_no_other_reason() {
         let case = record::plan::from_defaults(benchmarks::abouts()[0]).unwrap().cases.remove(0);
-        let lines = ["ranks 0-7: no torch", "rank 0: no torch", "ranks 0, 1: no torch", "rank 0: no GPU"]
+        let lines = ["ranks 0-7: no torch", "rank 0: no torch", "ranks 0, 1 on n1, n2: no torch", "rank 0: no GPU"]
             .map(|reason| CaseLine::unmeasured(&case, Status::Skipped, reason));
         let groups = by_reason(&lines.iter().collect::<Vec<_>>());
         let counted: Vec<(usize, &str)> = groups.iter().map(|(lines, reason)| (lines.len(), *reason)).collect();

@@ -231,7 +231,12 @@ pub(crate) fn is_told(case: &CaseLine, column: &Column, is_found: bool) -> bool 
 
 /// Whether a case was answered by a plan: nothing ran.
 pub(crate) fn is_planned(case: &CaseLine) -> bool {
-    case.status == Status::Ok && case.simulated && case.time_s.is_none() && !case.metrics.is_empty()
+    case.status == Status::Ok && follows_from_a_plan(case)
+}
+
+/// Whether nothing of a case ran because a plan answers it, whether it fits or not.
+pub(crate) fn follows_from_a_plan(case: &CaseLine) -> bool {
+    case.simulated && case.time_s.is_none() && !case.metrics.is_empty()
 }
 
 /// Whether something is known of a case that did not run.

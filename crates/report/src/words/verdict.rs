@@ -4,7 +4,7 @@ use record::{CaseLine, Caveat, RunEnd};
 use terms::Status;
 
 use super::explained::explained_job;
-use super::findings::{Finding, FindingTopic};
+use super::findings::{self, Finding, FindingTopic};
 use super::results::is_planned;
 use super::{facts, interleaved};
 use crate::Run;
@@ -159,16 +159,8 @@ pub(crate) fn verdict(run: &Run, operations: &[Operation], findings: &[Finding])
 
 /// What limits the run: bandwidth of memory or of caches.
 fn limited(run: &Run, operations: &[Operation]) -> Option<String> {
-    let bound = |operation: &Operation| {
-        let of = operation.configurations.iter().find_map(|c| match facts::limit(c)? {
-            facts::Limit::Bound { shares: [_, high], .. } if high <= facts::EXCEEDED => {
-                let largest = c.sized().next_back().map_or(0, |(size, _)| size);
-                Some(facts::memory(run.cache_bytes, c.ranks, largest))
-            }
-            _ => None,
-        })?;
-        Some((operation.name.clone(), of))
-    };
+    // The finding below names the same.
+    let bound = |operation: &Operation| Some((operation.name.clone(), findings::limits::bound(run, operation)?.of));
     let all: Vec<(String, facts::BytesFrom)> = operations.iter().filter_map(bound).collect();
     let (_, first) = all.first()?;
     // What is true of some alone is said in the sentences below.

@@ -56,8 +56,8 @@ pub(super) struct Interleave {
     #[arg(long, value_name = "TIME", requires = "interleave")]
     pub(super) budget: Option<terms::Seconds>,
     /// directory of the record (default: results/TIME-EXPERIMENT)
-    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, requires = "interleave")]
-    output_dir: Option<PathBuf>,
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(super) output_dir: Option<PathBuf>,
     /// prints errors only
     #[arg(long, short, conflicts_with = "verbose")]
     pub(super) quiet: bool,

@@ -15,7 +15,7 @@ pub(super) fn after(found: &Histories) -> String {
     let directory = |run: usize| history.runs[run].directory.as_str();
     match pair(history) {
         Some(([before, after], does)) => {
-            screen::next(&["rankmark", "compare", directory(before), directory(after)], does)
+            screen::next(&["rankmark", "compare", directory(before), directory(after), "--fail-on", "none"], does)
         }
         None => screen::next_report(&[Path::new(directory(history.runs.len() - 1))], "tables and charts of this run"),
     }

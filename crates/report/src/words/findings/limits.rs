@@ -98,15 +98,16 @@ pub(super) fn bandwidth_bound(run: &Run, operations: &[Operation]) -> Option<Fin
 }
 
 /// A configuration that reaches its limit.
-struct Bound {
+pub(in crate::words) struct Bound {
     low: f64,
     high: f64,
     from: u64,
     label: String,
-    of: BytesFrom,
+    pub(in crate::words) of: BytesFrom,
 }
 
-fn bound(run: &Run, operation: &Operation) -> Option<Bound> {
+/// Of an operation, the one that is nearest to it.
+pub(in crate::words) fn bound(run: &Run, operation: &Operation) -> Option<Bound> {
     let of = |c: &Configuration| match facts::limit(c)? {
         Limit::Bound { bytes, shares: [low, high] } if high <= facts::EXCEEDED => {
             let largest = c.sized().next_back().map_or(bytes, |(size, _)| size);

@@ -2,10 +2,11 @@
 //! premise; if none holds, the page has no finding.
 
 mod disturbed;
-mod limits;
+pub(in crate::words) mod limits;
 
 use std::collections::HashMap;
 
+use record::found::{SLOW_RANK, SLOW_RANK_WAIT_S};
 use record::{CaseLine, Caveat, ExplainedCase, ExplainedFinding};
 use terms::Status;
 
@@ -296,31 +297,44 @@ fn machine(run: &Run, operations: &[Operation]) -> Vec<Finding> {
         .collect()
 }
 
-/// The rank that is slowest in most of the cases that carry the caveat, and by how much.
+/// What a case says of the rank that stands out: by how much its own time is longer than the median rank's, and the share of the
+/// time that it costs.
+fn stands_out(case: &CaseLine) -> Option<(usize, [f64; 2])> {
+    let times = case.per_rank_median_s.as_ref().filter(|times| times.len() > 1);
+    let ratio_of = |rank: usize| Some(times?.get(rank)? / stats::median(times?));
+    // Others wait in the call for a rank that is late: their times are as long as its own, or longer.
+    if let Some(rank) = SLOW_RANK.of(case) {
+        let wait = SLOW_RANK_WAIT_S.of(case).zip(case.time_s.as_ref()).map(|(wait, time)| wait / time.median);
+        let ratio = ratio_of(rank as usize).unwrap_or(1.0);
+        return Some((rank as usize, [ratio, wait.unwrap_or(1.0 - 1.0 / ratio)]));
+    }
+    let (rank, _) = times?.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1))?;
+    let ratio = ratio_of(rank)?;
+    Some((rank, [ratio, 1.0 - 1.0 / ratio]))
+}
+
+/// The rank that stands out in most of the cases that carry the caveat, and by how much.
 fn slow_rank(run: &Run) -> Option<Finding> {
     let marked: Vec<&CaseLine> = run.cases.iter().filter(|case| case.caveats.contains(&Caveat::SlowRank)).collect();
-    let slowest = |case: &CaseLine| {
-        let times = case.per_rank_median_s.as_ref().filter(|times| times.len() > 1)?;
-        let (rank, time) = times.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1))?;
-        Some((rank, time / stats::median(times)))
-    };
-    let mut found: HashMap<usize, Vec<f64>> = HashMap::new();
-    for (rank, ratio) in marked.iter().filter_map(|case| slowest(case)) {
-        found.entry(rank).or_default().push(ratio);
+    let mut found: HashMap<usize, Vec<[f64; 2]>> = HashMap::new();
+    for (rank, figures) in marked.iter().filter_map(|case| stands_out(case)) {
+        found.entry(rank).or_default().push(figures);
     }
-    let (rank, ratios) = found.into_iter().max_by(|a, b| a.1.len().cmp(&b.1.len()).then(b.0.cmp(&a.0)))?;
-    let ratio = stats::median(&ratios);
+    let (rank, figures) = found.into_iter().max_by(|a, b| a.1.len().cmp(&b.1.len()).then(b.0.cmp(&a.0)))?;
+    let [ratio, cost] = [0, 1].map(|at| stats::median(&figures.iter().map(|of| of[at]).collect::<Vec<_>>()));
     let title = if ratio > SLOWER {
         format!("Rank {rank} is {} slower than the median rank", percent(ratio - 1.0))
     } else {
         format!("Rank {rank} is last more often than chance allows")
     };
     let evidence = match marked.len() {
-        1 => format!("Rank {rank} takes the longest in the one case where a rank stands out."),
-        all => format!("Rank {rank} takes the longest in {} of the {all} cases where a rank stands out.", ratios.len()),
+        1 => format!("The others wait for rank {rank} in the one case where a rank stands out."),
+        all => {
+            format!("The others wait for rank {rank} in {} of the {all} cases where a rank stands out.", figures.len())
+        }
     };
     let action = "Look for other load, a lower clock or another binding on its core.";
-    Some(finding(FindingTopic::Slow, title, evidence, action).loses(1.0 - 1.0 / ratio))
+    Some(finding(FindingTopic::Slow, title, evidence, action).loses(cost.clamp(0.0, 1.0)))
 }
 
 fn below_expected(run: &Run) -> Option<Finding> {
