@@ -40,7 +40,7 @@ class Replicas:
         return self.model
 
     def exchanging(self, last: bool) -> contextlib.AbstractContextManager[Any]:
-        """Around a micro-batch: gradients are exchanged with the last one only."""
+        """Around a micro-batch: what says whether gradients are exchanged with it."""
         return contextlib.nullcontext()
 
     def parameters(self) -> list[Tensor]:
@@ -120,6 +120,7 @@ class Distributed(Replicas):
         )
 
     def exchanging(self, last: bool) -> contextlib.AbstractContextManager[Any]:
+        # Gradients of all micro-batches are exchanged at once, with the last one.
         quiet = not (last and self._communicate)
         return self.module.no_sync() if quiet else contextlib.nullcontext()
 
@@ -146,7 +147,8 @@ class Sharded(Replicas):
         return self.model
 
     def exchanging(self, last: bool) -> contextlib.AbstractContextManager[Any]:
-        self.model.set_requires_gradient_sync(last)
+        # With every micro-batch, as native ranks do: no rank has room for whole gradients. torch adds up the shards.
+        self.model.set_requires_gradient_sync(True)
         return contextlib.nullcontext()
 
     def held(self, parameter: Tensor) -> tuple[int, Tensor]:

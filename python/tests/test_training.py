@@ -11,6 +11,7 @@ import unittest
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -92,6 +93,18 @@ class Formulas(unittest.TestCase):
         swapped[[3, 4]] = swapped[[4, 3]]
         seen.add(int(replicas.digest(swapped)))
         self.assertEqual(len(seen), 4)
+
+
+@unittest.skipUnless(HERE, "there is no torch")
+class Exchanges(unittest.TestCase):
+    def test_shards_are_exchanged_with_every_micro_batch(self) -> None:
+        sharded = replicas.Sharded.__new__(replicas.Sharded)
+        sharded.model = model = mock.MagicMock()
+        for last in (False, False, True):
+            with sharded.exchanging(last):
+                pass
+        model.set_requires_gradient_sync.assert_called_with(True)
+        self.assertNotIn(mock.call(False), model.set_requires_gradient_sync.call_args_list)
 
 
 @unittest.skipUnless(HERE, "there is no torch")

@@ -55,8 +55,13 @@ impl Drop for Numa {
 
 /// Nodes with cores that this process may use: number and cores.
 pub(super) fn nodes() -> Vec<(u32, Vec<u32>)> {
+    nodes_of(&machine::allowed_cpus())
+}
+
+/// Nodes of these cores: number and cores. A rank is bound to one core, and may use those of its host all the same.
+pub(super) fn nodes_of(cores: &[u32]) -> Vec<(u32, Vec<u32>)> {
     let mut nodes: Vec<(u32, Vec<u32>)> = Vec::new();
-    for processor in machine::processors(&machine::allowed_cpus()) {
+    for processor in machine::processors(cores) {
         let Some(node) = processor.numa_node else { continue };
         match nodes.iter_mut().find(|(number, _)| *number == node) {
             Some((_, cores)) => cores.push(processor.number),

@@ -108,15 +108,18 @@ pub fn cpu_quota() -> Option<f64> {
         let (quota, period) = (words.next()?.parse::<f64>().ok()?, words.next()?.parse::<f64>().ok()?);
         (quota > 0.0 && period > 0.0).then(|| quota / period)
     };
-    let second = cgroup_text("cpu.max").as_deref().and_then(quota);
-    let first = || quota(&format!("{} {}", cgroup_text("cpu.cfs_quota_us")?, cgroup_text("cpu.cfs_period_us")?));
-    second.or_else(first)
+    let second = cgroup_texts("cpu.max").iter().filter_map(|text| quota(text)).reduce(f64::min);
+    let periods = || cgroup_texts("cpu.cfs_period_us").into_iter();
+    let first = || cgroup_texts("cpu.cfs_quota_us").into_iter().zip(periods());
+    second.or_else(|| first().filter_map(|(time, period)| quota(&format!("{time} {period}"))).reduce(f64::min))
 }
 
-/// Periods so far in which a container's quota stopped its processes; None without one.
+/// Periods so far in which a quota stopped the processes of this control group, or of one around it; None without one.
 pub(crate) fn quota_stops() -> Option<f64> {
-    let text = cgroup_text("cpu.stat")?;
-    text.lines().find_map(|line| line.strip_prefix("nr_throttled "))?.trim().parse().ok()
+    let stops = |text: &String| -> Option<f64> {
+        text.lines().find_map(|line| line.strip_prefix("nr_throttled "))?.trim().parse().ok()
+    };
+    cgroup_texts("cpu.stat").iter().filter_map(stops).reduce(|all, one| all + one)
 }
 
 /// Programs other than this one that run or wait for a processor at this moment, on all cores of the machine (proc(5):
@@ -164,7 +167,8 @@ pub fn online_cpus() -> u32 {
 
 /// Processors that the control group leaves; None where it does not say.
 pub fn cgroup_cpus() -> Option<u32> {
-    let list = cgroup_text("cpuset.cpus.effective").or_else(|| cgroup_text("cpuset.effective_cpus"))?;
+    let own = |file: &str| cgroup_texts(file).into_iter().next();
+    let list = own("cpuset.cpus.effective").or_else(|| own("cpuset.effective_cpus"))?;
     Some(cpu_list_length(list.trim())).filter(|cpus| *cpus > 0)
 }
 
@@ -217,26 +221,29 @@ pub fn out_of_memory_kills() -> Option<u64> {
     read("/proc/vmstat").lines().find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok())
 }
 
-/// A file of this process's control group, version 2 or 1; the file system's root where a container maps it there.
-fn cgroup_text(file: &str) -> Option<String> {
+/// A file of this process's control group, version 2 or 1, and of those around it, up to the root, to which a container maps its
+/// own: the limit of any of them holds.
+fn cgroup_texts(file: &str) -> Vec<String> {
     let groups = read("/proc/self/cgroup");
-    let own = groups.lines().filter_map(|line| {
-        let mut parts = line.splitn(3, ':');
-        let (_, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
-        let slash = if controllers.is_empty() { "" } else { "/" };
-        let base = format!("/sys/fs/cgroup{slash}{controllers}");
-        Some([format!("{base}{path}/{file}"), format!("{base}/{file}")])
-    });
-    own.flatten().find_map(|path| fs::read_to_string(path).ok()).map(|text| text.trim().to_owned())
+    let paths = groups.lines().flat_map(|line| cgroup_paths(line, file));
+    paths.filter_map(|path| fs::read_to_string(path).ok()).map(|text| text.trim().to_owned()).collect()
 }
 
-fn cgroup_number(file: &str) -> Option<u64> {
-    cgroup_text(file)?.parse().ok()
+/// Where a file of a control group is, and of those around it, for a line of `/proc/self/cgroup`.
+fn cgroup_paths(line: &str, file: &str) -> Vec<String> {
+    let mut parts = line.splitn(3, ':');
+    let (Some(_), Some(controllers), Some(path)) = (parts.next(), parts.next(), parts.next()) else {
+        return Vec::new();
+    };
+    let slash = if controllers.is_empty() { "" } else { "/" };
+    let around = std::path::Path::new(path).ancestors().map(|group| group.display().to_string());
+    around.map(|group| format!("/sys/fs/cgroup{slash}{controllers}{}/{file}", group.trim_end_matches('/'))).collect()
 }
 
-/// The control group's memory limit; None when there is none (the kernel then says `max`, or a number near 2^63).
+/// The least limit of memory; None when there is none (the kernel then says `max`, or a number near 2^63).
 fn memory_limit() -> Option<u64> {
-    let limit = cgroup_number("memory.max").or_else(|| cgroup_number("memory.limit_in_bytes"))?;
+    let limits = |file: &str| cgroup_texts(file).iter().filter_map(|text| text.parse::<u64>().ok()).min();
+    let limit = limits("memory.max").or_else(|| limits("memory.limit_in_bytes"))?;
     let installed = meminfo("MemTotal")?;
     (limit < installed).then_some(limit)
 }
@@ -301,6 +308,26 @@ mod tests {
         let machine = detect();
         assert!(!machine.allowed_cpus.is_empty());
         assert!(machine.memory_bytes.is_some_and(|bytes| bytes > 1 << 28), "{machine:?}");
+    }
+
+    /// The limit of a user's slice holds for a session in it, whose own group has none.
+    #[test]
+    fn groups_around_the_own_one_are_asked_too() {
+        let paths = |line: &str| cgroup_paths(line, "cpu.max");
+        let own = "0::/user.slice/user-1000.slice/session-5.scope";
+        let base = "/sys/fs/cgroup";
+        let expected = [
+            format!("{base}/user.slice/user-1000.slice/session-5.scope/cpu.max"),
+            format!("{base}/user.slice/user-1000.slice/cpu.max"),
+            format!("{base}/user.slice/cpu.max"),
+            format!("{base}/cpu.max"),
+        ];
+        assert_eq!(paths(own), expected);
+        assert_eq!(
+            paths("4:cpu,cpuacct:/job"),
+            [format!("{base}/cpu,cpuacct/job/cpu.max"), format!("{base}/cpu,cpuacct/cpu.max")]
+        );
+        assert_eq!((paths("0::/"), paths("nonsense")), (vec![format!("{base}/cpu.max")], Vec::new()));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The one place where a recipe is checked: what does not fit is refused with the arithmetic, before anything starts.
 
+use engine::layers::logits_node;
 use model::{Input, Layer, Split};
 use terms::FieldError;
 
@@ -120,6 +121,7 @@ fn tensor(recipe: &Recipe) -> Result<(), FieldError> {
         let message = format!("{} has no layers that tensor parallelism cuts", recipe.model.name);
         return refuse("strategy", message, "data or pipeline parallelism");
     }
+    logits(recipe)?;
     if recipe.sequence_parallel
         && let Input::Tokens { sequence, .. } = recipe.model.input
     {
@@ -127,6 +129,26 @@ fn tensor(recipe: &Recipe) -> Result<(), FieldError> {
         if !rows.is_multiple_of(parts) {
             let message = format!("{} x {sequence} = {rows} rows do not divide into {parts} parts", recipe.micro_batch);
             return refuse("sequence_parallel", message, "a sequence that the tensor size divides");
+        }
+    }
+    Ok(())
+}
+
+/// Refuses logits that leave a part without a column: it would have an empty product.
+fn logits(recipe: &Recipe) -> Result<(), FieldError> {
+    let parts = recipe.mesh.tensor;
+    for block in &recipe.model.blocks {
+        let Some(node) = logits_node(block).map(|place| &block.nodes[place]) else { continue };
+        let Layer::Linear(layer) = &node.layer else { continue };
+        let columns: usize = layer.outputs.iter().sum();
+        if layer.split == Split::Column && columns < parts {
+            let (what, field) = match recipe.model.input {
+                Input::Tokens { .. } => ("tokens of the vocabulary", "vocabulary"),
+                Input::Image { .. } | Input::Vector { .. } => ("classes", "classes"),
+            };
+            let message = format!("{columns} {what} / {parts} parts of each layer = fewer than one for each part");
+            let hint = format!("a tensor size of at most {columns}, or `{field}: {parts}` or more");
+            return refuse("mesh", message, hint);
         }
     }
     Ok(())

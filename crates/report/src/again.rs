@@ -16,7 +16,7 @@ impl Run {
     /// record of its own: an imported record says what a file says, and nothing may take its place. None where the record cannot
     /// go on, nothing here measures the same, or what was planned would be planned in the same way again.
     pub fn again(&self, cases: &[&CaseLine]) -> Option<String> {
-        if cases.iter().all(|case| follows_from_a_plan(case)) {
+        if !cases.is_empty() && cases.iter().all(|case| follows_from_a_plan(case)) {
             return None;
         }
         match (self.interleaved.is_some(), self.imported.is_empty()) {

@@ -157,7 +157,7 @@ impl ParsedCase for TrainingCase {
     fn metrics(&self, measured: &Measured<'_>) -> Map<String, Value> {
         let Some(notes) = metrics::read_notes(measured.trials.last()) else { return Map::new() };
         let task = metrics::balanced(self.task.clone(), &notes);
-        let mut found = metrics::of_training(&task, measured, &notes, !is_pytorch(&self.case));
+        let mut found = metrics::of_training(&self.case, &task, measured, &notes);
         if let Some(repeated) = repeat::found(measured) {
             contract::reproducible::put(&mut found, repeated);
         }

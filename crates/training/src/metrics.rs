@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use engine::{Multiplier, Phase};
 use measure::Trial;
 
-use contract::Measured;
+use contract::{Measured, is_on_gpus, is_pytorch};
 use model::Convention;
+use record::Case;
 use record::found::PartWork;
 use serde_json::{Map, Value, json};
 
@@ -47,15 +48,19 @@ pub(super) fn json_number(value: f64) -> Value {
     serde_json::Number::from_f64(value).map_or(Value::Null, Value::Number)
 }
 
+/// The peak of a profile as that of a case's devices: on GPUs only. A profile has the peaks of one thread and of all threads of
+/// a CPU, and none of the cores that ranks have. Native ranks measure their own in the same run; PyTorch ranks then have none.
+fn peak_of_devices<'p>(case: &Case, peak: Option<(f64, &'p str)>) -> Option<(f64, &'p str)> {
+    peak.filter(|_| is_on_gpus(case))
+}
+
 /// The metrics of a training case. Only native ranks run programs, from which memory and traffic are predicted.
-pub(super) fn of_training(task: &Task, measured: &Measured<'_>, notes: &[Notes], native: bool) -> Map<String, Value> {
-    let (mut metrics, median_s) = (Map::new(), measured.times.median);
+pub(super) fn of_training(case: &Case, task: &Task, measured: &Measured<'_>, notes: &[Notes]) -> Map<String, Value> {
+    let (mut metrics, median_s, native) = (Map::new(), measured.times.median, !is_pytorch(case));
     STEP_S.put(&mut metrics, measured.times.clone());
     PHASES_S.put(&mut metrics, phases(notes));
     put_rates(&mut metrics, task, median_s, notes.len());
-    // Native ranks on CPUs measure the peak of their own cores in the same run: it fits better than that of a profile.
-    let profile_peak = measured.peak.filter(|_| !native || task.gpus.is_some());
-    MFU.put(&mut metrics, mfu(task, median_s, notes, (native, profile_peak)));
+    MFU.put(&mut metrics, mfu(task, median_s, notes, (native, peak_of_devices(case, measured.peak))));
     LOSS.put(&mut metrics, first_losses(measured));
     if let Some(outlines) = predict::outlines(task).ok().filter(|_| native) {
         MEMORY.put(&mut metrics, memory(Some(predict::categories(task, &outlines)), notes));
@@ -355,6 +360,19 @@ mod tests {
         assert_eq!(own["peak_source"], "measured: torch, on 2 GPUs");
         assert!((headline(&own) / headline(&share(peak)) - 4.0).abs() < 1e-9, "a peak four times as high");
         assert_eq!(share(peak)["peak_source"], "the profile `profile`: the fastest product or loop");
+    }
+
+    #[test]
+    fn the_peak_of_a_profile_is_not_that_of_cores() {
+        let given = |flags: &[(&str, &str)]| {
+            let about = contract::Benchmark::about(&crate::TrainingBenchmark);
+            let flags = [[("model", "mlp"), ("ranks", "4")].as_slice(), flags].concat();
+            let plan = record::plan::from_flags(about, flags.as_slice(), &[]).unwrap();
+            peak_of_devices(&plan.cases[0], Some((1e11, "profile")))
+        };
+        assert_eq!(given(&[]), None);
+        assert_eq!(given(&[("runtime", "pytorch")]), None, "it would be the peak of one core for four");
+        assert!(given(&[("runtime", "pytorch"), ("device", "cuda")]).is_some());
     }
 
     #[test]

@@ -13,15 +13,17 @@ use super::data;
 use super::resolve::Task;
 
 /// The outline of every rank. Replicas differ only where something is cut among them, and then only the last one may
-/// hold less: one is built for each stage, first and last part, first and last replica.
+/// hold less, and where they train on different numbers of micro-batches: one is built for each stage, first and last part,
+/// first and last replica, and number of micro-batches.
 pub(super) fn outlines(task: &Task) -> Result<Vec<Outline>, FieldError> {
     let mesh = task.recipe.mesh;
-    let mut built: BTreeMap<(usize, usize, usize), Outline> = BTreeMap::new();
+    let mut built: BTreeMap<(usize, usize, usize, Option<usize>), Outline> = BTreeMap::new();
     let mut all = Vec::with_capacity(mesh.ranks());
     for rank in 0..mesh.ranks() {
         let Coordinate { data, tensor, pipeline } = mesh.coordinate(rank);
         let last = |index: usize, of: usize| if index + 1 == of { usize::MAX } else { index.min(1) };
-        let key = (pipeline, last(tensor, mesh.tensor), last(data, mesh.data));
+        let micro_batches = task.recipe.micro_batches.get(data).copied();
+        let key = (pipeline, last(tensor, mesh.tensor), last(data, mesh.data), micro_batches);
         let outline = match built.get(&key) {
             Some(known) => known.clone(),
             None => built.entry(key).or_insert(outline(&task.recipe, rank, |program| task.scratch(program))?).clone(),
@@ -157,4 +159,23 @@ pub(super) fn traffic(outlines: &[Outline]) -> Value {
                "count": traffic.count, "bytes": traffic.bytes})
     };
     busiest.into_iter().flat_map(|outline| &outline.traffic).map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replicas_with_different_numbers_of_micro_batches_have_outlines_of_their_own() {
+        let flags = [("model", "mlp"), ("ranks", "4"), ("batch", "4"), ("micro_batches", "2")];
+        let plan = record::plan::from_flags(&crate::about::TRAINING, &flags, &[]).unwrap();
+        let mut task = Task::from_case(&plan.cases[0]).unwrap();
+        task.recipe.micro_batches = vec![2, 1, 3, 2];
+        let own = |rank| outline(&task.recipe, rank, |program| task.scratch(program)).unwrap();
+        let found = outlines(&task).unwrap();
+        for (rank, outline) in found.iter().enumerate() {
+            assert_eq!((outline.bytes, outline.flops), (own(rank).bytes, own(rank).flops), "rank {rank}");
+        }
+        assert!(found[1].flops < found[2].flops, "three micro-batches are more than one");
+    }
 }

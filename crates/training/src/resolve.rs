@@ -144,7 +144,7 @@ pub(super) fn fill(case: &mut Case) -> Result<Task, FieldError> {
 }
 
 /// Which parameters mean something on this mesh.
-fn concerns(mesh: Mesh, optimizer: Optimizers, sharded: bool, name: &str) -> bool {
+pub(super) fn concerns(mesh: Mesh, optimizer: Optimizers, sharded: bool, name: &str) -> bool {
     match name {
         "gradient_as_bucket_view" | "static_graph" => mesh.data > 1 && !sharded,
         "overlap" | "communicate" | "sharded" | "bucket" | "load_balance" | "synchronised" => mesh.data > 1,

@@ -1,16 +1,18 @@
 //! What only several cases tell: the efficiency of more ranks, and the share of communication that overlap hides.
 //! Formulas: definitions.md (Training).
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use contract::Firsts;
+use parallel::Mesh;
 use record::found::{ROOFLINE, Roofline};
 use record::{COMMUNICATION, CaseLine, Caveat};
 use serde_json::{Map, Value};
 use stats::Ratio;
 
 use super::declared::{EFFICIENCY, MFU, OVERLAPPED, Overlapped, PHASES_S, SAMPLES_PER_S, SCALING, Scaling};
-use super::fields::TRAINING;
+use super::fields::{Optimizers, TRAINING};
+use super::resolve;
 
 /// The time of `a` over that of `b`, by their trials of the same rounds. Without a common round (one of them was measured
 /// by the run that this one goes on with), by what an equal run of each would show.
@@ -50,6 +52,39 @@ pub(super) const SCALED: &[&str] = &[
     "static_graph",
 ];
 
+/// What follows from the number of ranks or from the batch. All else of [`SCALED`] says how a step is done, and is compared as it
+/// is wherever it means something to both.
+const FOLLOWING: &[&str] = &["ranks", "mesh", "batch", "global_batch", "micro_batches"];
+
+fn mesh(line: &CaseLine) -> Option<Mesh> {
+    line.parameters.get("mesh").and_then(Value::as_str)?.parse().ok()
+}
+
+/// Whether a case's ranks are stages of a pipeline. What they time as communication is then mostly their wait for each other's
+/// turns, which no transfer takes: `send` and `recv` do not synchronise all ranks.
+pub(super) fn has_stages(line: &CaseLine) -> bool {
+    mesh(line).is_some_and(|mesh| mesh.pipeline > 1)
+}
+
+/// Whether an option of [`SCALED`] means something on the case's mesh.
+fn concerns(line: &CaseLine, name: &str) -> bool {
+    mesh(line).map_or(line.ranks > 1, |mesh| resolve::concerns(mesh, Optimizers::Sgd, false, name))
+}
+
+/// Whether both do a step in the same way: options are equal that mean something on both meshes.
+fn has_options_of(line: &CaseLine, base: &CaseLine) -> bool {
+    SCALED.iter().copied().filter(|name| !FOLLOWING.contains(name)).all(|name| {
+        let value = |line: &CaseLine| line.parameters.get(name).cloned();
+        value(line) == value(base) || !concerns(line, name) || !concerns(base, name)
+    })
+}
+
+/// Whether both hold the batch that the plan gave: that of all ranks, or that of each replica.
+fn has_batch_of(line: &CaseLine, base: &CaseLine) -> bool {
+    let field = if line.parameters.contains_key("global_batch") { "global_batch" } else { "batch" };
+    line.parameters.get(field) == base.parameters.get(field)
+}
+
 fn flag(line: &CaseLine, name: &str) -> Option<bool> {
     line.parameters.get(name).and_then(Value::as_bool)
 }
@@ -65,12 +100,40 @@ fn global_batch(line: &CaseLine) -> Option<f64> {
 /// What may differ between two cases that show what overlap hides.
 const OVERLAP_FIELDS: &[&str] = &["overlap", "communicate"];
 
+/// Lines of each kind, in the order in which they were given.
+struct Kinds<'a> {
+    apart: Vec<&'static str>,
+    found: HashMap<String, Vec<&'a CaseLine>>,
+}
+
+impl<'a> Kinds<'a> {
+    /// All of `lines`; those of a kind may differ in the parameters `apart`.
+    fn new(apart: &[&'static str], lines: Vec<&'a CaseLine>) -> Self {
+        let mut kinds = Self { apart: apart.to_vec(), found: HashMap::new() };
+        for line in lines {
+            kinds.found.entry(kinds.key(line)).or_default().push(line);
+        }
+        kinds
+    }
+
+    /// The lines of this one's kind.
+    fn like(&self, line: &CaseLine) -> &[&'a CaseLine] {
+        self.found.get(&self.key(line)).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    fn key(&self, line: &CaseLine) -> String {
+        let kept = line.parameters.iter().filter(|(name, _)| !self.apart.contains(name));
+        // A value is JSON, so no text in it can look like the next parameter.
+        kept.map(|(name, value)| format!("{name}={value}\n")).collect()
+    }
+}
+
 /// The lines of a run that others are compared with.
 pub(super) struct ScalingBaselines<'a> {
     /// Cases of one rank: it divides nothing, so it is the base of every strategy.
-    single: Firsts<'a>,
-    /// Cases of more ranks than one: of these, the ones with the fewest.
-    fewest: Firsts<'a>,
+    single: Kinds<'a>,
+    /// Cases of more ranks than one, those with the fewest first.
+    several: Kinds<'a>,
     /// Cases without overlap, and those that do not communicate.
     off: Firsts<'a>,
     without: Firsts<'a>,
@@ -85,16 +148,20 @@ impl<'a> ScalingBaselines<'a> {
         several.sort_by_key(|line| line.ranks);
         let off = communicating.iter().copied().filter(|line| flag(line, "overlap") == Some(false));
         Self {
-            single: Firsts::new(&[SCALED, &["strategy"]].concat(), single),
-            fewest: Firsts::new(SCALED, several),
+            single: Kinds::new(&[SCALED, &["strategy"]].concat(), single),
+            several: Kinds::new(SCALED, several),
             off: Firsts::new(OVERLAP_FIELDS, off),
             without: Firsts::new(OVERLAP_FIELDS, without),
         }
     }
 
-    /// The case with the fewest ranks that this one can be compared with.
+    /// The case with the fewest ranks that this one can be compared with: of those with the batch that the plan held, or else of
+    /// all.
     fn base(&self, line: &CaseLine) -> Option<&'a CaseLine> {
-        self.single.like(line).or_else(|| self.fewest.like(line)).filter(|base| base.ranks < line.ranks)
+        let known = self.single.like(line).iter().chain(self.several.like(line)).copied();
+        let bases: Vec<&CaseLine> =
+            known.filter(|base| base.ranks < line.ranks && has_options_of(line, base)).collect();
+        bases.iter().find(|base| has_batch_of(line, base)).or(bases.first()).copied()
     }
 }
 
@@ -117,8 +184,11 @@ pub(super) fn relations(line: &CaseLine, compared: &ScalingBaselines<'_>) -> Map
 }
 
 /// The case's place in the roofline where its slowest rank spends more time on communication that nothing hides than on
-/// computation: no ceiling of the rank's cores is the bound then.
+/// computation: no ceiling of the rank's cores is the bound then. None for stages of a pipeline, whose waits are not transfers.
 fn bound_by_communication(line: &CaseLine) -> Option<Roofline> {
+    if has_stages(line) {
+        return None;
+    }
     let roofline = ROOFLINE.of(line)?;
     let phases = PHASES_S.value(line)?;
     let computing = compute(line)? + phases.get("optimizer")?.as_f64()?;

@@ -35,6 +35,27 @@ fn with_the_arithmetic() {
     refused(&images, "load_balance", "batch norm");
 }
 
+/// Both are legal models, whose logits would leave a rank without a column.
+#[test]
+fn logits_have_a_column_for_each_part() {
+    let model = |name: &str, settings: &[(&str, f64)]| {
+        let settings: Vec<(String, f64)> = settings.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
+        model::model(name, &settings).expect("a model")
+    };
+    let mlp = |classes| model("mlp", &[("layers", 1.0), ("width", 8.0), ("features", 4.0), ("classes", classes)]);
+    let text = |tokens| {
+        let dimensions = [("layers", 1.0), ("width", 24.0), ("heads", 4.0), ("vocabulary", tokens), ("sequence", 6.0)];
+        model("gpt2", &dimensions)
+    };
+    let cut = |model, parts| on(&recipe(model, 1, 4), 1, parts, 1);
+    refused(&cut(mlp(2.0), 4), "mesh", "2 classes / 4 parts of each layer");
+    refused(&cut(mlp(10.0), 16), "mesh", "10 classes / 16 parts of each layer");
+    refused(&cut(text(2.0), 4), "mesh", "2 tokens of the vocabulary / 4 parts of each layer");
+    check(&cut(mlp(2.0), 2)).expect("a column each");
+    check(&cut(mlp(5.0), 4)).expect("one has two columns, the others one");
+    check(&cut(text(4.0), 4)).expect("a column each");
+}
+
 #[test]
 fn a_step_too_long_to_be_planned_names_what_makes_it_long() {
     let small = recipe(gpt2(), 1, 1);

@@ -35,7 +35,8 @@ const FORMS: [ModelForm; 9] = [
     ("B300", "b300-nvlink", |_| true),
     ("B200", "b200-nvlink", |_| true),
     ("MI300X", "mi300x", |_| true),
-    ("H200", "h200-nvlink", |name| !name.contains("NVL")),
+    // GH200 has one processor and one GPU, and other links.
+    ("H200", "h200-nvlink", |name| !name.contains("NVL") && !name.contains("GH200")),
     ("H100", "h100-nvlink", |name| name.contains("HBM3") && !name.contains("NVL")),
     ("A100", "a100-nvlink", |name| name.contains("SXM")),
     ("V100", "v100-nvlink", |name| name.contains("SXM")),
@@ -125,6 +126,7 @@ mod tests {
             "NVIDIA H100 PCIe",
             "NVIDIA H100 NVL",
             "NVIDIA H200 NVL",
+            "NVIDIA GH200 480GB",
             "NVIDIA A100-PCIE-40GB",
             "NVIDIA GeForce RTX 4090",
         ] {

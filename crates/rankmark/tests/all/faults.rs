@@ -147,3 +147,13 @@ fn a_rank_that_hangs_alive_is_named_with_its_stack_within_15_s() {
     let report = place.read("out/report.md");
     assert!(report.contains("stack of rank 1: "), "{report}");
 }
+
+/// All ranks of a call take as long as the late one, so their own times do not tell which that is.
+#[test]
+fn the_verdict_names_the_rank_that_others_wait_for() {
+    let place = Place::new();
+    let line = "comm all_reduce --backend sim --ranks 3 --bytes 6000 --inject delay:rank=0,time=20us --output-dir r";
+    let out = place.run(line).exits(0).out;
+    assert!(out.contains("Rank 0 is last more often") && !out.contains("Rank 2"), "{out}");
+    assert!(place.read("r/report.md").contains("The others wait for rank 0"), "{}", place.read("r/report.md"));
+}

@@ -60,6 +60,54 @@ fn strong_scaling_is_at_equal_global_batch() {
     assert_eq!(found["scaling"]["word"], "good", "90% is not above 90%");
 }
 
+/// A line with so many samples on each replica, and what else the plan says in words.
+fn replicas(ranks: u32, batch: u32, time: f64, more: &[(&str, &str)]) -> CaseLine {
+    let mut line = line(ranks, f64::from(ranks * batch), time, &[]);
+    line.parameters.insert("batch", batch.into());
+    more.iter().for_each(|(name, value)| line.parameters.insert(*name, (*value).into()));
+    line
+}
+
+#[test]
+fn a_base_does_its_step_in_the_same_way() {
+    let (off, on) = ([("overlap", false)], [("overlap", true)]);
+    let two = [line(2, 8.0, 0.096, &off), line(2, 8.0, 0.08, &on)];
+    // 80 ms on two ranks, 80 / 0.95 on four: against the slower base it would be 114%.
+    let found = relate(&line(4, 16.0, 0.08 / 0.95, &on), &two);
+    close(&found["efficiency"], 0.95);
+    close(&relate(&line(4, 16.0, 0.12, &off), &two)["efficiency"], 0.8);
+    let found = relate(&line(4, 16.0, 0.1, &on), &two[..1]);
+    assert!(!found.contains_key("efficiency"), "no base with overlap: {found:?}");
+    // Two parts of each layer exchange no gradients: the option means nothing there.
+    let mut four = replicas(4, 4, 0.1, &[("mesh", "2x2x1")]);
+    four.parameters.insert("overlap", true.into());
+    let found = relate(&four, &[replicas(2, 8, 0.1, &[("mesh", "1x2x1")])]);
+    assert_eq!(found["scaling"]["base_ranks"], 2);
+}
+
+#[test]
+fn a_base_has_the_batch_that_the_plan_held() {
+    let one = |batch, time| replicas(1, batch, time, &[]);
+    // Weak scaling, in whatever order the batches were given.
+    for bases in [[one(4, 0.05), one(8, 0.09)], [one(8, 0.09), one(4, 0.05)]] {
+        let found = relate(&replicas(2, 8, 0.1, &[]), &bases);
+        assert_eq!(found["scaling"]["kind"], "weak");
+        close(&found["efficiency"], 0.9);
+        // Two ranks' 8 samples are as many as those of one rank with a batch of 8, which the plan did not hold.
+        let found = relate(&replicas(2, 4, 0.0625, &[]), &bases);
+        assert_eq!(found["scaling"]["kind"], "weak");
+        close(&found["efficiency"], 0.8);
+    }
+    // Strong scaling, where the plan gave the global batch.
+    let given = |ranks, batch, time| replicas(ranks, batch, time, &[("global_batch", "8")]);
+    let other = replicas(1, 4, 0.05, &[("global_batch", "4")]);
+    let found = relate(&given(2, 4, 0.05), &[other, given(1, 8, 0.09)]);
+    assert_eq!(found["scaling"]["kind"], "strong");
+    close(&found["efficiency"], 0.9);
+    // Without such a base, whatever can be compared.
+    assert_eq!(relate(&replicas(2, 4, 0.05, &[]), &[one(8, 0.09)])["scaling"]["kind"], "strong");
+}
+
 #[test]
 fn one_rank_is_the_base_of_every_strategy() {
     let with = |ranks, time, strategy: &str| {
@@ -152,6 +200,9 @@ fn communication_that_takes_longer_than_computation_is_the_bound() {
     assert!(!relate(&line, &[]).contains_key("roofline"), "no profile, no place in a roofline");
     line.metrics.insert("roofline".to_owned(), json!({"bound": "compute", "share": 0.5}));
     assert_eq!(relate(&line, &[])["roofline"], json!({"bound": "communication", "share": 0.5}));
+    let mut stages = line.clone();
+    stages.parameters.insert("mesh", "1x1x2".into());
+    assert!(!relate(&stages, &[]).contains_key("roofline"), "stages wait for their turns");
     with(&mut line, 0.5);
     assert!(!relate(&line, &[]).contains_key("roofline"), "computation is the bound, as it was");
 }

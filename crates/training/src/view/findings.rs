@@ -14,6 +14,7 @@ use super::super::declared::{
     TOKENS_PER_S,
 };
 use super::super::predict;
+use super::super::scaling::has_stages;
 
 /// A number inside of a metric.
 fn inner(metric: &Key<Value>, case: &CaseLine, path: &[&str]) -> Option<f64> {
@@ -180,7 +181,12 @@ fn longest_phase(cases: &[&CaseLine]) -> Option<String> {
     let phases = PHASES.iter().filter_map(|name| Some((*name, inner(&PHASES_S, case, &[name])?)));
     let (name, longest) = phases.max_by(|a, b| a.1.total_cmp(&b.1))?;
     let all: f64 = PHASES.iter().filter_map(|name| inner(&PHASES_S, case, &[name])).sum();
-    let name = if name == "communication" { "exposed communication" } else { name };
+    let name = match name {
+        // The two cannot be told apart there.
+        "communication" if has_stages(case) => "waiting for other stages and communication",
+        "communication" => "exposed communication",
+        _ => name,
+    };
     (all > 0.0).then(|| format!("Of a step of {}, {} is {name}.", label(case), percent(longest / all)))
 }
 
@@ -227,4 +233,26 @@ fn largest(operation: &Operation) -> Option<String> {
         (None, None) => return None,
     };
     Some(format!("The largest batch of {} under {limit} a rank is {}: {why}.", label(best), batch(best)))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn turns_of_stages_are_not_called_exposed_communication() {
+        let said = |mesh: &str| {
+            let text = format!(r#"{{"model": "mlp", "ranks": 4, "mesh": "{mesh}"}}"#);
+            let case = Case::new("training", serde_json::from_str(&text).unwrap());
+            let mut line = CaseLine::unmeasured(&case, Status::Ok, "");
+            let phases = json!({"forward": 0.02, "backward": 0.03, "communication": 0.15});
+            line.metrics.insert("phases_s".to_owned(), phases);
+            longest_phase(&[&line]).unwrap()
+        };
+        assert!(said("4x1x1").contains("75% is exposed communication"), "{}", said("4x1x1"));
+        let stages = said("1x1x4");
+        assert!(stages.contains("75% is waiting for other stages and communication."), "{stages}");
+    }
 }
