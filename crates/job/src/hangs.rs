@@ -115,7 +115,7 @@ fn in_circles(peers: &BTreeMap<u32, u32>) -> BTreeSet<u32> {
             path.push(rank);
             rank = *peer;
         }
-        // A walk that comes back to a place of its own has gone round from there.
+        // A walk that ends at a rank which it has passed is a circle from that rank on.
         let back_at = path.iter().position(|known| *known == rank);
         inside.extend(back_at.into_iter().flat_map(|at| path[at..].iter().copied()));
     }

@@ -19,7 +19,7 @@ fn bare(word: &str) -> &str {
     word.rsplit_once(':').map_or(word, |(_, word)| word)
 }
 
-/// Our word for an operation; None where it is none of ours.
+/// The word of this program for an operation; None where it has none.
 fn ours(word: &str) -> Option<&'static str> {
     // PyTorch writes the peers behind a transfer: `send 0->1`.
     let bare = word.split_whitespace().next().unwrap_or(word);
