@@ -4,7 +4,8 @@ sitecustomize.py loads this module once torch is imported. It never changes what
 in a file instead of in the job.
 
 A step ends when `step()` of the first optimizer returns, or, if that runs in hooks of the backward pass, when the pass
-returns: PyTorch's profiler must not start or stop while the autograd engine runs. Where the script calls
+returns: PyTorch's profiler must not start or stop while the autograd engine runs. Calls for further groups of
+parameters, as DeepSpeed makes them, end no step. Where the script calls
 `torch.profiler.profile.step()`, the step ends there. A script that makes no optimizer of torch.optim ends a step with
 each backward pass. Step 0 has no start, so it is not measured. While the script's own profiler runs, this agent starts
 none.
@@ -108,6 +109,10 @@ class Agent:
         # Backward passes so far. Below zero they end no step: an optimizer was made, and its steps are awaited.
         self.passes = 0
         self.optimizer: weakref.ref[Any] | None = None
+        # Whether a forward or backward pass began since the optimizer ended a step, and what it has updated since then:
+        # the first parameter of each call.
+        self.has_pass = False
+        self.updated: set[int] = set()
         # Threads that are in a backward pass, and whether the optimizer stepped in one.
         self.backwards: list[int] = []
         self.has_stepped_inside = False
@@ -143,7 +148,11 @@ class Agent:
 
         self.exits = threading.Event()
         self.hang_limit_s = self.hang_s
+        # With the shortest timeout of a group: after so long, a collective counts as completed.
+        self.hang_most_s = float("inf")
         self.hang: dict[str, Any] | None = None
+        # The end of a step after which the rank was seen to move, and how long after it.
+        self.moved = (0, 0.0)
 
         self.end: dict[str, Any] | None = None
         self.is_finishing = False
@@ -156,10 +165,24 @@ class Agent:
             self.optimizer = weakref.ref(optimizer)
         if self.optimizer() is not optimizer:
             return
+        at_ns = time.monotonic_ns()
         if self.backwards:
             self.has_stepped_inside = True
-        else:
-            self.step_ended(time.monotonic_ns(), "optimizer")
+        elif not self.is_next_group(optimizer):
+            self.step_ended(at_ns, "optimizer")
+
+    def is_next_group(self, optimizer: Any) -> bool:
+        """Whether this call updates more parameters for a step that has ended already. DeepSpeed's ZeRO puts one group
+        of parameters after the other into its optimizer, and calls `step()` for each. Other jobs end a step with each
+        call: without a pass, such as one that a CUDA graph replays, they update the parameters of the call before."""
+        first = next((id(one) for group in optimizer.param_groups for one in group["params"]), None)
+        is_more = not self.has_pass and bool(self.updated) and first not in self.updated and first is not None
+        if not is_more:
+            self.updated.clear()
+            self.has_pass = False
+        if first is not None:
+            self.updated.add(first)
+        return is_more
 
     def backward_ended(self, found_by: str) -> None:
         """Ends a step whose optimizer ran in this pass, or of a script that updates its parameters by itself."""
@@ -225,7 +248,8 @@ class Agent:
             return
         if self.is_rank and self.trace is None:
             # A launcher may have started this rank before.
-            for name in ("trace-rank{}.json.gz", "flight-rank{}.pickle", "steps-{}.json", "again-{}.json"):
+            earlier = ["trace-rank{}.json.gz", "flight-rank{}.pickle", "steps-{}.json", "again-{}.json"]
+            for name in [*earlier, "hang-rank{}.json", "hang-flight-rank{}.pickle"]:
                 with contextlib.suppress(FileNotFoundError):
                     os.remove(os.path.join(self.folder, name.format(self.rank)))
         # Processes of multiprocessing run no functions of atexit.
@@ -331,12 +355,17 @@ class Agent:
         profiler, self.profiler, self.state = self.profiler, None, "after"
         self.look_at_group()
         plain, packed = self.path(f"trace-rank{self.rank}.json"), f"trace-rank{self.rank}.json.gz"
-        with self.ours():
-            profiler.stop()
-            profiler.export_chrome_trace(plain)
         rename = (f'"ProfilerStep#{self.ended}"'.encode(), b'"unfinished step"') if unfinished else None
-        pack(plain, (self.path(packed), os.path.join(self.folder, packed)), rename)
-        os.remove(plain)
+        try:
+            with self.ours():
+                profiler.stop()
+                profiler.export_chrome_trace(plain)
+            pack(plain, (self.path(packed), os.path.join(self.folder, packed)), rename)
+        finally:
+            # Also where the disk is full: the job needs it.
+            for left in (plain, self.path(packed)):
+                with contextlib.suppress(FileNotFoundError):
+                    os.remove(left)
         self.trace = "agent"
         self.has_waited = True
         self.write_flight(f"flight-rank{self.rank}.pickle")

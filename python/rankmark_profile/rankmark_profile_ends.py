@@ -4,8 +4,10 @@ sitecustomize.py loads this module in each process that imports torch. A rank ha
 process that started ranks, such as torchrun, writes down how those ended that failed.
 
 Writes:
-    launcher-<pid>.json    how ranks ended that this process started: {"ranks": [{"rank", "exit_code", "message"}]}.
-                           A negative exit code is the number of a signal. A message is what the launcher was told.
+    launcher-<pid>.json    how ranks ended that this process started:
+                           {"ranks": [{"rank", "exit_code", "message", "at_unix_s"}]}. torchrun's time is when it saw
+                           the end, or that of the rank's own file of errors; others give none. A negative exit code is
+                           the number of a signal. A message is what the launcher was told.
 """
 
 from __future__ import annotations
@@ -40,7 +42,8 @@ def uncaught() -> BaseException | None:
     """
     error = sys.exc_info()[1]
     if isinstance(error, SystemExit):
-        error = error.__context__
+        # With code 0 it ended well, whatever was handled before.
+        error = error.__context__ if error.code else None
     last = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
     return error or (last if isinstance(last, BaseException) else None)
 
@@ -69,7 +72,12 @@ def failed_ranks(error: BaseException | None) -> list[dict[str, Any]]:
     if isinstance(failures, dict):
         # Of torchrun. The keys are ranks of the job.
         return [
-            {"rank": int(rank), "exit_code": getattr(failure, "exitcode", None), "message": None}
+            {
+                "rank": int(rank),
+                "exit_code": getattr(failure, "exitcode", None),
+                "message": None,
+                "at_unix_s": int(getattr(failure, "timestamp", None) or 0) or None,
+            }
             for rank, failure in failures.items()
         ]
     index = getattr(error, "error_index", None)

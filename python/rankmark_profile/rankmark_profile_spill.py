@@ -165,6 +165,7 @@ def watch_forward(agent: Agent) -> None:
         # What torch.compile traces must not hold this. Modules in modules are many, and leave by the second test.
         if is_compiling() or "f" in is_inside or threading.get_ident() != spill.thread or agent.backwards:
             return original(self, *args, **kwargs)
+        agent.has_pass = True
         with spill.phase("f"), agent.mark("rankmark forward"):
             return original(self, *args, **kwargs)
 

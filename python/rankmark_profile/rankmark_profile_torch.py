@@ -195,6 +195,8 @@ def watch_optimizers(agent: Agent) -> None:
     """Tells the agent when an optimizer has stepped."""
     is_compiling = getattr(getattr(torch, "compiler", None), "is_compiling", lambda: False)
     wrap = getattr(Optimizer, "profile_hook_step", None)
+    # Optimizers whose step runs.
+    stepping: list[int] = []
 
     def profile_hook_step(function: Callable[..., Any]) -> Callable[..., Any]:
         # PyTorch calls its step hooks inside of the optimizer's span. A profiler that stops there loses that span.
@@ -202,10 +204,15 @@ def watch_optimizers(agent: Agent) -> None:
 
         @functools.wraps(inner)
         def step(*args: Any, **kwargs: Any) -> Any:
-            if is_compiling():
+            # A class that inherits its step may call `super().step()`, which is watched, too.
+            if is_compiling() or id(args[0]) in stepping:
                 return inner(*args, **kwargs)
-            with agent.spill.phase("o"):
-                result = inner(*args, **kwargs)
+            stepping.append(id(args[0]))
+            try:
+                with agent.spill.phase("o"):
+                    result = inner(*args, **kwargs)
+            finally:
+                stepping.remove(id(args[0]))
             guarded(agent, agent.optimizer_stepped, args[0])
             return result
 
@@ -238,6 +245,7 @@ def watch_backward(agent: Agent, name: str) -> None:
     @functools.wraps(original)
     def watched_by_rankmark(*args: Any, **kwargs: Any) -> Any:
         thread = threading.get_ident()
+        agent.has_pass = True
         agent.backwards.append(thread)
         try:
             with agent.spill.phase("b"):

@@ -156,6 +156,107 @@ torch.profiler.profile.start = start
 train(20)
 """
 
+# The profiler's export finds a full disk.
+FULL_DISK = """
+def export(self, path):
+    with open(path, "w") as file:
+        file.write("half of it")
+    raise OSError(28, "no space left (planted)")
+torch.profiler.profile.export_chrome_trace = export
+train(25)
+"""
+
+# DeepSpeed's ZeRO puts one group of parameters after the other into the optimizer. ZeRO 2 swaps the groups.
+BY_GROUPS = """
+weights = [torch.ones(4, 4, requires_grad=True) for _ in range(3)]
+optimizer = torch.optim.SGD([{"params": [one]} for one in weights], lr=0.001)
+groups = optimizer.param_groups
+for step in range(25):
+    optimizer.zero_grad()
+    (torch.ones(2, 4) @ weights[0] @ weights[1] @ weights[2]).square().mean().backward()
+    for group in groups:
+        optimizer.param_groups = [group]
+        optimizer.step()
+    optimizer.param_groups = groups
+print("trained")
+"""
+
+# ZeRO 3 fills them. The sum of a step's gradients comes from several passes.
+BY_PARTS = """
+model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 4))
+optimizer = torch.optim.Adam([{"params": list(one.parameters())} for one in model], lr=0.001)
+parts = [(group, one) for group in optimizer.param_groups for one in group["params"]]
+for group, _ in parts:
+    group["params"] = []
+for step in range(25):
+    for _ in range(2):
+        model(torch.ones(2, 4)).square().mean().backward()
+    for group, one in parts:
+        group["params"] = [one]
+        optimizer.step()
+        group["params"] = []
+    model.zero_grad()
+print("trained")
+"""
+
+# No pass is seen after the first ones, as where a CUDA graph replays them: each call is a step. The class inherits its
+# step from one that is watched already.
+UNSEEN_PASSES = """
+class Mine(torch.optim.SGD):
+    def step(self, closure=None):
+        return super().step(closure)
+weights = torch.ones(4, 4, requires_grad=True)
+torch.optim.SGD([weights], lr=0.1)
+optimizer = Mine([weights], lr=0.1)
+for step in range(25):
+    if step < 3:
+        (torch.ones(2, 4) @ weights).square().mean().backward()
+    weights.grad = torch.ones(4, 4)
+    optimizer.step()
+print("trained")
+"""
+
+# Two models, each with an optimizer that steps once in each round, and an evaluation in between.
+TWO_MODELS = """
+models = [torch.nn.Linear(4, 4) for _ in range(2)]
+optimizers = [torch.optim.Adam(model.parameters()) for model in models]
+for step in range(25):
+    for model, optimizer in zip(models, optimizers):
+        optimizer.zero_grad()
+        model(torch.ones(2, 4)).square().mean().backward()
+        optimizer.step()
+    with torch.no_grad():
+        models[0](torch.ones(2, 4))
+print("trained")
+"""
+
+# Its steps are called with a closure, which runs several passes.
+CLOSURES = """
+model = torch.nn.Linear(4, 4)
+optimizer = torch.optim.LBFGS(model.parameters(), max_iter=3)
+def closure():
+    optimizer.zero_grad()
+    loss = model(torch.ones(2, 4)).square().mean()
+    loss.backward()
+    return loss
+for step in range(25):
+    optimizer.step(closure)
+print("trained")
+"""
+
+# Nobody ends a step for long, and both ranks communicate.
+MOVING = """
+import time
+def after_step(step):
+    for _ in range(400 if step == 8 else 1):
+        time.sleep(0.01)
+        dist.all_reduce(torch.ones(8))
+init = "file://" + os.path.abspath("store")
+dist.init_process_group("gloo", init_method=init, rank=int(os.environ["RANK"]), world_size=2)
+train(12, after_step)
+dist.destroy_process_group()
+"""
+
 # Rank 1 stops for a while.
 HANG = """
 import time
@@ -354,12 +455,25 @@ class Jobs(Folders):
             cls.rank("failed", FAILED, alone),
             cls.rank("killed", KILLED, {**alone, "TORCHELASTIC_RESTART_COUNT": "1"}),
             cls.rank("stuck", "import os\nos._exit(0)", {**alone, "TORCHELASTIC_RESTART_COUNT": "1"}),
+            cls.rank("full-disk", FULL_DISK, alone),
             cls.rank("by-hand", BY_HAND, window),
+            cls.rank("by-groups", BY_GROUPS, alone),
+            cls.rank("by-parts", BY_PARTS, alone),
+            cls.rank("unseen-passes", UNSEEN_PASSES, alone),
+            cls.rank("two-models", TWO_MODELS, alone),
+            cls.rank("closures", CLOSURES, alone),
             cls.rank("compiled", COMPILED, {"RANKMARK_PROFILE_STEPS": "10:20"}),
             cls.rank("untold", UNTOLD, window),
             cls.rank("hang", HANG, {**hang, "RANK": "0"}),
             cls.rank("hang", HANG, {**hang, "RANK": "1"}),
+            cls.rank("moving", MOVING, {**hang, "RANK": "0", "RANKMARK_PROFILE_HANG_SECONDS": "2"}),
+            cls.rank("moving", MOVING, {**hang, "RANK": "1", "RANKMARK_PROFILE_HANG_SECONDS": "2"}),
+            # Step 9, in which rank 1 stops, is the first one after the window.
+            cls.rank("writing", HANG, {**hang, "RANK": "0", "RANKMARK_PROFILE_STEPS": "1:9"}),
+            cls.rank("writing", HANG, {**hang, "RANK": "1", "RANKMARK_PROFILE_STEPS": "1:9"}),
         ]
+        # Of the attempt before.
+        (cls.FOLDERS / "killed/results/hang-rank0.json").write_text("{}")
         (cls.FOLDERS / "ranks.json").write_text(json.dumps(ranks))
         job = Job(["-c", RANKS, str(cls.FOLDERS / "ranks.json"), str(AGENT / "sitecustomize.py")], environment(None))
         cls.addClassCleanup(job.end)
@@ -468,6 +582,13 @@ class Jobs(Folders):
         self.assertEqual([times["step_found_by"], times["ended"]["how"]], ["backward", "exit"])
         self.assertIn("each backward pass counts as a step", times["notes"][0])
 
+    def test_an_optimizer_that_steps_for_each_group_makes_one_step(self) -> None:
+        for name in ["by-groups", "by-parts", "unseen-passes", "two-models", "closures"]:
+            self.assertEqual(self.ran(name), "trained\n", self.ERRORS)
+            self.assertEqual(steps(self.results / "trace-rank0.json.gz"), list(range(10, 20)), name)
+            times = read(self.results / "steps-0.json")
+            self.assertEqual([times["step_found_by"], times["steps_ended"]], ["optimizer", 25], name)
+
     def test_a_job_that_compiles_its_optimizer_has_steps(self) -> None:
         self.assertEqual(self.ran("compiled"), "trained\n")
         self.assertEqual(len(steps(self.results / "trace-rank0.json.gz")), 10, self.ERRORS)
@@ -485,6 +606,12 @@ class Jobs(Folders):
         [error] = [path for path in self.results.iterdir() if path.name.startswith("error-")]
         self.assertIn("planted", error.read_text())
         self.assertIn("the agent failed", read(self.results / "steps-0.json")["notes"][0])
+
+    def test_a_trace_that_cannot_be_written_leaves_nothing(self) -> None:
+        self.assertEqual(self.ran("full-disk"), "trained\n")
+        [error] = [path for path in self.results.iterdir() if path.name.startswith("error-")]
+        self.assertIn("planted", error.read_text())
+        self.assertEqual([name for name in self.files() if name.startswith(".")], [])
 
     def test_a_wrong_variable_does_not_reach_the_job(self) -> None:
         self.assertEqual(self.ran("wrong"), "trained\n")
@@ -508,6 +635,11 @@ class Jobs(Folders):
             notes = read(self.results / f"steps-{rank}.json")["notes"]
             self.assertEqual(len(notes), 1)
             self.assertIn("the job ended after 12 steps", notes[0])
+
+    def test_ranks_that_move_or_write_their_traces_do_not_hang(self) -> None:
+        for name in ["moving", "writing"]:
+            self.assertEqual(self.ran(name), "trained\n", self.ERRORS)
+            self.assertEqual([file for file in self.files() if file.startswith("hang-")], [], name)
 
     def test_both_ranks_are_traced_and_train_as_without_us(self) -> None:
         (self.work / "sitecustomize.py").write_text(

@@ -27,6 +27,9 @@ const LONG: usize = 160;
 const WITHOUT_A_WORD: &str = "ended without a word";
 /// What agents note of every window that was cut: the sentence on all ranks says it with numbers.
 const SAID: &str = "the job ended before the window did";
+/// Seconds within which a launcher sees what ended at about the same time: before PyTorch 2.4, torchrun looks every 5 s. What
+/// does not end by itself, it kills 30 s after it has seen the first.
+const ONE_LOOK_S: u64 = 5;
 
 /// How the command ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -81,6 +84,11 @@ struct LauncherRank {
     rank: u32,
     exit_code: Option<i32>,
     message: Option<String>,
+    /// When the launcher saw it.
+    at_unix_s: Option<i64>,
+    /// Whether it ended at about the time at which the first one did.
+    #[serde(skip)]
+    is_with_first: bool,
 }
 
 /// What is known of a rank's end, from its file of steps.
@@ -90,6 +98,8 @@ pub(crate) struct RankFile {
     pub(crate) end: Option<OwnEnd>,
     /// `agent`, `script`, `nsys`, or None where there is no trace.
     pub(crate) trace: Option<String>,
+    /// The last step that ended when the file was written.
+    pub(crate) last_step: Option<u32>,
 }
 
 /// The end of a rank that did not end well.
@@ -107,7 +117,10 @@ pub(crate) fn from_files(files: &[RankFile], spills: &[Spill], launchers: &[Stri
     let mut seen: BTreeMap<u32, (usize, LauncherRank)> = BTreeMap::new();
     for text in launchers {
         let launcher: Launcher = record::from_json(text).unwrap_or_default();
-        for (place, rank) in launcher.ranks.into_iter().enumerate() {
+        let first_s = launcher.ranks.first().and_then(|first| first.at_unix_s);
+        for (place, mut rank) in launcher.ranks.into_iter().enumerate() {
+            let times = first_s.zip(rank.at_unix_s);
+            rank.is_with_first = times.is_some_and(|(first, own)| own.abs_diff(first) <= ONE_LOOK_S);
             seen.entry(rank.rank).or_insert((place, rank));
         }
     }
@@ -182,6 +195,16 @@ fn is_of(file: &RankFile, spill: Option<&Spill>) -> bool {
     spill.is_none_or(|spill| file.pid.is_none_or(|pid| pid == spill.pid))
 }
 
+/// The last step that ended in a rank, and ` after step 49`. Of a rank that writes down no more steps, its own end says it.
+fn last_step(file: Option<&RankFile>, spill: Option<&Spill>) -> (Option<u32>, String) {
+    let is_full = spill.is_some_and(Spill::is_full);
+    // The file may be from the end of the window: it counts where it has the rank's end.
+    let noted = file.filter(|file| is_full && file.end.is_some()).and_then(|file| file.last_step);
+    let more = if is_full && noted.is_none() { " or a later one" } else { "" };
+    let last = noted.or(spill.and_then(Spill::last));
+    (last, last.map_or(String::new(), |step| format!(" after step {step}{more}")))
+}
+
 /// How a rank failed. None where it ended well, or because another one had failed.
 fn failure(
     rank: u32,
@@ -197,12 +220,12 @@ fn failure(
     let code = code.or_else(|| if is_bare { job.code.or(job.signal.map(|signal| -signal)) } else { None });
     // A launcher lists first what it saw first. Of what it ended itself, it says so at the end.
     let is_first = seen.is_none_or(|(place, _)| *place == 0);
-    let after = spill.and_then(Spill::last).map_or(String::new(), |step| format!(" after step {step}"));
+    let (last, after) = last_step(file, spill);
     let made = |order: i64, what: String, short: String, json: Value| {
         let mut json = json;
         json["rank"] = json!(rank);
         json["exit_code"] = json!(code);
-        json["last_step"] = json!(spill.and_then(Spill::last));
+        json["last_step"] = json!(last);
         Some(Failure { rank, order, what, short, json })
     };
     match (own, code) {
@@ -221,7 +244,15 @@ fn failure(
         (_, Some(code)) if code < 0 => {
             let name = signal_name(-code);
             let is_asked = name == "SIGTERM";
-            let order = if is_first && !is_asked { i64::MIN } else { i64::MAX };
+            // What a launcher sees in one look is in the order of numbers, and a rank that has lost another one may abort.
+            let is_with_first = seen.is_some_and(|(_, seen)| seen.is_with_first);
+            let order = match &*name {
+                "SIGTERM" => i64::MAX,
+                "SIGKILL" if is_with_first => i64::MIN,
+                "SIGABRT" if is_first => i64::MIN + 1,
+                _ if is_first => i64::MIN,
+                _ => i64::MAX,
+            };
             if job.was_asked || is_asked && !is_first {
                 return None;
             }
@@ -401,7 +432,7 @@ mod tests {
 
     fn file(rank: u32, end: &str) -> RankFile {
         let end = (!end.is_empty()).then(|| serde_json::from_str(end).unwrap());
-        RankFile { rank, pid: Some(u64::from(rank)), end, trace: None }
+        RankFile { rank, pid: Some(u64::from(rank)), end, trace: None, last_step: None }
     }
 
     fn code(code: i32) -> Option<JobEnd> {
@@ -445,6 +476,33 @@ mod tests {
             ["rank 1 exited with code 3 after step 49".to_owned(), lost]
         );
         assert!(sentences_for(&[file(0, EXIT)], launcher, code(1))[0].ends_with("as after `os._exit`"));
+    }
+
+    #[test]
+    fn a_killed_rank_is_the_cause_where_others_were_seen_in_the_same_look() {
+        let first = |code: i32, at: i64, file: &[RankFile]| {
+            let killed = format!(r#"{{"rank":1,"exit_code":-9,"at_unix_s":{at}}}"#);
+            let launcher = format!(r#"{{"rank":0,"exit_code":{code},"at_unix_s":100}},{killed}"#);
+            sentences_for(file, &launcher, self::code(1)).swap_remove(0)
+        };
+        let killed = "rank 1 was killed by SIGKILL after step 49";
+        assert_eq!(first(1, 101, &[file(0, LOST)]), killed);
+        assert_eq!(first(-6, 100, &[]), killed);
+        // 30 s later it is the launcher's own kill.
+        assert!(first(1, 131, &[file(0, LOST)]).starts_with("rank 0 failed after step 49"));
+    }
+
+    #[test]
+    fn of_more_steps_than_are_written_down_the_rank_knows_the_last() {
+        let full = spill(0, u32::try_from(crate::spill::MOST).unwrap());
+        let told = |file: RankFile| last_step(Some(&file), Some(&full));
+        let known = RankFile { last_step: Some(73_211), ..file(0, NAN) };
+        assert_eq!(told(known), (Some(73_211), " after step 73211".to_owned()));
+        // Of one that was killed, the file is that of the window.
+        let killed = RankFile { last_step: Some(80), ..file(0, "") };
+        assert_eq!(told(killed), (Some(10_000), " after step 10000 or a later one".to_owned()));
+        let early = RankFile { last_step: Some(60), ..file(0, NAN) };
+        assert_eq!(last_step(Some(&early), Some(&spill(0, 49))), (Some(49), " after step 49".to_owned()));
     }
 
     #[test]
@@ -492,7 +550,8 @@ mod tests {
             let text = json!({"how": "exception", "at_unix_ns": at, "type": "RuntimeError", "message": message, "place": null});
             Some(serde_json::from_value(text).unwrap())
         };
-        let file = |rank, at, message| RankFile { rank, pid: None, end: end(at, message), trace: None };
+        let file =
+            |rank, at, message| RankFile { rank, pid: None, end: end(at, message), trace: None, last_step: None };
         let files = [(1, file(0, 20, "closed")), (1, file(1, 10, "no connection")), (0, file(0, 1, "of the first"))];
         let told = again(&files, 0).unwrap();
         assert_eq!(

@@ -24,8 +24,9 @@ pub struct Wanted {
 }
 
 /// Why a job may leave no traces.
-const NO_TRACES: &str =
-    "a job is traced if its ranks are Python with torch, and make more steps than the first of --steps";
+const NO_TRACES: &str = "a job is traced if its ranks are Python with torch, make more steps than the first of --steps, \
+                         and see PYTHONPATH as rankmark sets it: containers, `python -I` and scripts that set it again \
+                         prevent that";
 
 /// Explains the traces of a record's cases, where there are any, and writes that into the record.
 ///
@@ -197,7 +198,12 @@ fn explained(
     wanted: &Wanted,
 ) -> Result<Explanation, Error> {
     let is_hung = traces.hang_notes.iter().any(import::traces::HangNote::is_hang);
-    let (hangs, hang) = (hangs::sentences(&traces), hangs::json(&traces));
+    // Ranks that went on, such as after an evaluation, were at different calls when they wrote their dumps.
+    let went_on = !traces.hang_notes.is_empty() && !is_hung;
+    if went_on {
+        traces.hang = None;
+    }
+    let (mut hangs, hang) = (hangs::sentences(&traces), hangs::json(&traces));
     if let (Some(timeline), Some(flight)) = (&mut traces.timeline, &traces.flight) {
         join_flight(timeline, flight);
     }
@@ -210,6 +216,9 @@ fn explained(
     }
     // The analysis has the notes of the timeline.
     let mut notes = std::mem::take(&mut traces.notes);
+    if went_on {
+        notes.append(&mut hangs);
+    }
     // A log without times is not a timeline, and its calls can still be compared.
     if let Some(report) = traces.inspector.as_ref().filter(|_| timeline.ranks.is_empty()) {
         let ((calls, left_out), note) = calls::of_log(report);
@@ -332,5 +341,35 @@ fn with_waterfall(all: &mut [Explanation], lines: &[CaseLine]) {
         if let Some(largest) = group.into_iter().max_by_key(|at| all[*at].ranks) {
             all[largest].waterfall = Some(made);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use import::traces::{Frame, LiveRank, live};
+
+    use super::*;
+
+    #[test]
+    fn ranks_that_went_on_did_not_hang() {
+        let rank = |rank: u32, collective: Option<&str>| LiveRank {
+            rank,
+            collective: collective.map(str::to_owned),
+            stack: vec![Frame { name: "evaluate".into(), file: "job.py".into(), line: 7 }],
+            doing: "waits".to_owned(),
+            ..LiveRank::default()
+        };
+        let (report, mut hang_notes) = live(&[rank(0, Some("all_gather")), rank(1, None)], Some(2));
+        for note in &mut hang_notes {
+            note.doing = None;
+            note.step_ended_after_s = Some(25.0);
+        }
+        let traces = Traces { hang: Some(report), hang_notes, ..Traces::default() };
+        let origin = || Origin { command_line: Vec::new(), environment: Vec::new() };
+        let wanted = Wanted { steps: None, labels: Labels::default(), origin };
+        let found = explained("job", String::new(), traces, (None, None), &wanted).unwrap();
+        assert_eq!((found.hangs.len(), found.is_hung, &found.hang), (0, false, &Value::Null));
+        let told = "ranks 0, 1 took 25 s for a step: evaluate (job.py:7)";
+        assert!(found.notes.iter().any(|note| note == told), "{:?}", found.notes);
     }
 }

@@ -13,8 +13,8 @@ use crate::disturbance::MACHINE;
 use crate::ends::{self, JOB_END, OwnEnd, RankFile};
 use crate::spill::{self, Spill};
 
-/// Most bytes of a small file that a rank wrote.
-const LARGEST: u64 = 4 << 20;
+/// Most bytes of a file that a rank wrote. With many phases, its steps take 20 MB.
+const LARGEST: u64 = 32 << 20;
 /// How agents begin the reasons of jobs that ended too early.
 const EARLY: [&str; 2] = ["no trace: the job ended after ", "no trace: no step was found"];
 
@@ -54,7 +54,8 @@ impl JobSteps {
 impl StepFile {
     /// What it says of the rank's end.
     fn end(&self) -> RankFile {
-        RankFile { rank: self.rank, pid: self.pid, end: self.ended.clone(), trace: self.trace.clone() }
+        let last_step = self.steps_ended.and_then(|ended| ended.checked_sub(1));
+        RankFile { rank: self.rank, pid: self.pid, end: self.ended.clone(), trace: self.trace.clone(), last_step }
     }
 
     /// Steps by number, each with the nanoseconds that it waited for a processor.
@@ -90,6 +91,8 @@ struct StepFile {
     ended: Option<OwnEnd>,
     #[serde(default)]
     restarts: u32,
+    #[serde(default)]
+    steps_ended: Option<u32>,
 }
 
 /// Reads the times of steps that ranks wrote. What cannot be read is left out with a note: the traces are what counts.

@@ -7,6 +7,9 @@ use trace::timeline::{Kind, RankTimeline, Timeline};
 /// `Timeline::source` where no rank has a trace.
 const SOURCE: &str = "the ranks' own clocks";
 
+/// Steps that a rank writes down at most: `MOST_STEPS` of `rankmark_profile_spill.py`.
+pub(crate) const MOST: usize = 10_000;
+
 /// The steps of one rank.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Spill {
@@ -61,7 +64,12 @@ impl Spill {
         self.steps.iter().filter(|step| step.is_traced).count()
     }
 
-    /// The last step that ended.
+    /// Whether the rank wrote down as many steps as it does: more may have ended.
+    pub(crate) fn is_full(&self) -> bool {
+        self.steps.len() >= MOST
+    }
+
+    /// The last step that is written down.
     pub(crate) fn last(&self) -> Option<u32> {
         self.steps.last().map(|step| step.number)
     }

@@ -2,6 +2,7 @@
 //! each rank. With `--tool nsys`, nsys runs around the whole job instead, and ranks tell it their steps and phases.
 
 use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
@@ -77,7 +78,9 @@ pub fn run(asked: &Asked<'_>, say: &mut dyn FnMut(&str)) -> Result<Traced, Error
     }
     refuse_old(&traces)?;
     // Ctrl-C ends the job; what its ranks wrote by then is explained.
-    process::interrupt::install().map_err(|error| Error::new("signals could not be set up").cause(error))?;
+    process::interrupt::install()
+        .and_then(|()| process::interrupt::outlive_user_signals())
+        .map_err(|error| Error::new("signals could not be set up").cause(error))?;
     let kills_before = measure::machine::out_of_memory_kills();
     let mut watch = JobWatch { machine: MachineWatch::new(), say };
     let ended = match asked.nsys {
@@ -91,8 +94,12 @@ pub fn run(asked: &Asked<'_>, say: &mut dyn FnMut(&str)) -> Result<Traced, Error
     let mut job_end = JobEnd::from_ended(&ended, process::interrupt::exit_code().is_some());
     let kills = measure::machine::out_of_memory_kills().zip(kills_before);
     job_end.oom_kills = kills.map_or(0, |(now, before)| now.saturating_sub(before));
-    note(&folder, JOB_END, &job_end)?;
-    disturbance.map_or(Ok(()), |found| note(&folder, MACHINE, &found))?;
+    // The job has ended, and its exit code counts, on a full disk, too.
+    let noted = note(&folder, JOB_END, &job_end)
+        .and_then(|()| disturbance.map_or(Ok(()), |found| note(&folder, MACHINE, &found)));
+    if let Err(error) = noted {
+        (watch.say)(&error.sentence());
+    }
     // What the user asked for says more than how the job then ended.
     let code = process::interrupt::exit_code().unwrap_or_else(|| job_end.shell_code());
     Ok(Traced { folder, code })
@@ -137,20 +144,25 @@ fn agent(
     asked: &Asked<'_>,
 ) -> Result<Vec<(&'static str, OsString)>, Error> {
     let failed = |error: std::io::Error| Error::new(format!("{} cannot be written", folder.display())).cause(error);
+    let whole = std::path::absolute(folder).map_err(failed)?;
+    if whole.as_os_str().as_bytes().contains(&b':') {
+        return Err(Error::new(format!("the path of the result has a colon: {}", whole.display()))
+            .cause("Python finds what traces the job by PYTHONPATH, in which a colon separates folders")
+            .hint("name another folder: `--output-dir DIR`"));
+    }
     for (name, text) in AGENT {
         write(folder, AGENT_FOLDER, name, text).map_err(failed)?;
     }
     // Ranks only write where there is a folder.
     write(folder, TRACES, "command.txt", &shown(program, arguments)).map_err(failed)?;
-    let folder = std::path::absolute(folder).map_err(failed)?;
-    let mut path = folder.join(AGENT_FOLDER).into_os_string();
+    let mut path = whole.join(AGENT_FOLDER).into_os_string();
     if let Some(own) = asked.python_path.as_ref().filter(|own| !own.is_empty()) {
         path.push(":");
         path.push(own);
     }
     let mut variables = vec![
         ("PYTHONPATH", path),
-        ("RANKMARK_PROFILE_DIR", folder.join(TRACES).into_os_string()),
+        ("RANKMARK_PROFILE_DIR", whole.join(TRACES).into_os_string()),
         ("RANKMARK_PROFILE_HANG_SECONDS", HANG_SECONDS.into()),
     ];
     match (&asked.steps, asked.duration) {

@@ -138,7 +138,7 @@ fn watch(
             break match exit {
                 Exit::Code(code) => Ended::Code(code),
                 Exit::Signal(signal) => Ended::Signal(signal),
-                // Only another's child ends so.
+                // Another waited for it, which nobody in this program does.
                 Exit::Unknown => return Err(Errno::CHILD.into()),
             };
         }

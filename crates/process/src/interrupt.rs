@@ -69,9 +69,25 @@ pub fn release() -> io::Result<()> {
 /// # Errors
 /// When the system refuses.
 pub fn outlive_file_limit() -> io::Result<()> {
-    extern "C" fn nothing(_: libc::c_int) {}
     handle(libc::SIGXFSZ, nothing)
 }
+
+/// Lets SIGUSR1 and SIGUSR2 pass: schedulers send them to all processes of a job, whose program knows what they mean. Without
+/// a handler they end this process. A handler and not SIG_IGN, which programs that are started would inherit. They are not
+/// passed on: the program of such a job has its own, and would save its state twice.
+///
+/// # Errors
+/// When the system refuses.
+pub fn outlive_user_signals() -> io::Result<()> {
+    for signal in [libc::SIGUSR1, libc::SIGUSR2] {
+        if !is_ignored(signal)? {
+            handle(signal, nothing)?;
+        }
+    }
+    Ok(())
+}
+
+extern "C" fn nothing(_: libc::c_int) {}
 
 /// Ends the run for this reason: what is in flight fails with it, and nothing more begins. The first reason counts.
 pub fn stop(why: String) {

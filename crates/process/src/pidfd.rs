@@ -17,7 +17,7 @@ pub enum Exit {
     Code(i32),
     /// By this signal.
     Signal(i32),
-    /// Somehow: it was another's child, and only that one knows.
+    /// Somehow: another process or the system waited for it, and only that one knows.
     Unknown,
 }
 
@@ -73,8 +73,11 @@ impl Process {
             self.exit = self.is_over().then_some(Exit::Unknown);
             return self.exit;
         }
-        self.wait(WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT)?;
-        self.kill_group();
+        let ended = self.wait(WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT)?;
+        // Of one that was reaped already, the number may be another group's.
+        if ended != Exit::Unknown {
+            self.kill_group();
+        }
         self.exit = self.wait(WaitIdOptions::EXITED | WaitIdOptions::NOHANG);
         self.exit
     }
@@ -97,8 +100,8 @@ impl Process {
                 let code = ended.exit_status().map(Exit::Code);
                 code.or_else(|| ended.terminating_signal().map(Exit::Signal))
             }
-            // Reaped by somebody else, which nobody in this program does: it is gone, and how is not known any more.
-            Err(Errno::CHILD) => Some(Exit::Code(0)),
+            // Reaped by somebody else, or by the system where SIGCHLD is ignored: how it ended is not known any more.
+            Err(Errno::CHILD) => Some(Exit::Unknown),
             Err(_) => None,
         }
     }
@@ -159,6 +162,14 @@ mod tests {
         for pid in [0, u32::MAX] {
             assert!(Process::watch_foreign(pid).is_err(), "{pid}");
         }
+    }
+
+    #[test]
+    fn a_child_that_another_waited_for_has_not_succeeded() {
+        let mut child = std::process::Command::new("/bin/false").spawn().unwrap();
+        let mut process = Process::watch(child.id()).unwrap();
+        child.wait().unwrap();
+        assert_eq!(process.exit(), Some(Exit::Unknown));
     }
 
     #[test]

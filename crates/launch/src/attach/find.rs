@@ -40,7 +40,7 @@ const READ: [&str; 10] = [
 ];
 
 /// Programs that start a rank or a launcher and are neither, in addition to shells.
-const STARTERS: [&str; 18] = [
+const STARTERS: [&str; 25] = [
     "env",
     "time",
     "timeout",
@@ -58,7 +58,15 @@ const STARTERS: [&str; 18] = [
     "hydra_pmi_proxy",
     "torchrun",
     "nsys",
+    "ncu",
+    "perf",
+    "strace",
     "ssh",
+    "uv",
+    "micromamba",
+    // What setuid installations leave above the program of a container.
+    "Apptainer runtime parent",
+    "Singularity runtime parent",
 ];
 
 /// A process with a number of a rank.
@@ -121,7 +129,7 @@ fn candidates(pids: impl Iterator<Item = u32>) -> Vec<Candidate> {
         family,
         pid,
         above: above(pid),
-        is_starter: is_starter(pid),
+        is_starter: is_starter(&process::command_line(pid)),
     };
     numbered.into_iter().map(candidate).collect()
 }
@@ -135,13 +143,13 @@ fn rank_of(variables: &BTreeMap<String, String>) -> Option<(u32, Option<u32>, us
     })
 }
 
-fn is_starter(pid: u32) -> bool {
-    let words = process::command_line(pid);
+/// Whether a process with this command line starts a rank or a launcher and is neither.
+fn is_starter(words: &[String]) -> bool {
     let name = |word: &String| word.rsplit('/').next().unwrap_or(word).to_owned();
     let first = words.first().map(name).unwrap_or_default();
     // Launchers in Python are scripts or modules of it.
     let is_launcher = |word: &String| {
-        matches!(name(word).as_str(), "torchrun" | "accelerate" | "deepspeed")
+        matches!(name(word).as_str(), "torchrun" | "accelerate" | "deepspeed" | "conda" | "mamba")
             || ["torch.distributed.run", "torch.distributed.launch"].contains(&word.as_str())
     };
     let script = words.iter().skip(1).find(|word| !word.starts_with('-'));
@@ -152,9 +160,11 @@ fn is_starter(pid: u32) -> bool {
 /// it started, such as those of a DataLoader. All have the same variables.
 fn chosen(candidates: Vec<Candidate>) -> Vec<RankProcess> {
     let first = candidates.iter().map(|one| one.family).min();
+    let launchers = launchers(&candidates);
     let mut of_rank: BTreeMap<u32, Vec<Candidate>> = BTreeMap::new();
     // What has only the variables of an outer launcher is a launcher itself.
-    for one in candidates.into_iter().filter(|one| Some(one.family) == first) {
+    let is_rank = |one: &Candidate| Some(one.family) == first && !launchers.contains(&one.pid);
+    for one in candidates.into_iter().filter(is_rank) {
         of_rank.entry(one.rank).or_default().push(one);
     }
     let mut found = Vec::new();
@@ -166,6 +176,14 @@ fn chosen(candidates: Vec<Candidate>) -> Vec<RankProcess> {
         found.extend(top.map(|one| RankProcess { rank: Some(rank), world: one.world, pid: one.pid }));
     }
     found
+}
+
+/// Launchers with a number that is none of a rank: Kubeflow numbers its pods by RANK, and the ranks that torchrun starts in them
+/// have other numbers.
+fn launchers(candidates: &[Candidate]) -> BTreeSet<u32> {
+    let starts = |one: &Candidate, other: &Candidate| other.rank != one.rank && other.above.contains(&one.pid);
+    let is_one = |one: &&Candidate| one.is_starter && candidates.iter().any(|other| starts(one, other));
+    candidates.iter().filter(is_one).map(|one| one.pid).collect()
 }
 
 #[cfg(test)]
@@ -195,9 +213,39 @@ mod tests {
     }
 
     #[test]
+    fn programs_that_run_another_and_wait_are_not_ranks() {
+        let is_one = |line: &str| is_starter(&line.split(' ').map(str::to_owned).collect::<Vec<_>>());
+        for line in [
+            "bash job.sh",
+            "/usr/bin/timeout 60 python train.py",
+            "/venv/bin/python -u /venv/bin/torchrun train.py",
+            "uv run --no-sync train.py",
+            "/opt/conda/bin/python /opt/conda/bin/conda run -n env python train.py",
+            "perf record -g python train.py",
+        ] {
+            assert!(is_one(line), "{line}");
+        }
+        assert!(is_starter(&["Apptainer runtime parent".to_owned()]), "its name is one word");
+        for line in ["python -u train.py", "./solver input.conda", "/opt/uv/train"] {
+            assert!(!is_one(line), "{line}");
+        }
+    }
+
+    #[test]
     fn torchruns_agent_below_slurm_is_not_a_rank() {
         let agent = one(5, 1, 3, &[], false);
         assert_eq!(pids(vec![agent, one(6, 8, 0, &[5], false), one(7, 9, 0, &[5], false)]), [(8, 6), (9, 7)]);
+    }
+
+    #[test]
+    fn a_launcher_with_the_number_of_its_pod_is_not_a_rank() {
+        let launchers = [one(1, 1, 0, &[], true), one(2, 1, 0, &[1], true)];
+        let ranks = [one(3, 8, 0, &[1, 2], false), one(4, 9, 0, &[1, 2], false)];
+        let pod = launchers.into_iter().chain(ranks).collect();
+        assert_eq!(pids(pod), [(8, 3), (9, 4)]);
+        // In the first pod a rank has the number of the pod.
+        let first = vec![one(5, 0, 0, &[], true), one(6, 0, 0, &[5], false), one(7, 1, 0, &[5], false)];
+        assert_eq!(pids(first), [(0, 6), (1, 7)]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! `rankmark profile`: slow ranks that were planted, traces that can be opened, and jobs of other programs.
 
 use std::io::Read;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -55,9 +55,10 @@ fn a_slow_rank_its_phase_and_its_share_are_named() {
     assert!(text.contains("recording adds ") && text.contains("ns a span"), "{text}");
     let report = std::fs::read_to_string(place.path("record/report.html")).unwrap();
     assert!(report.contains("Rank 1 is slow in backward") && report.contains("COMPUTE ASLEEP"));
-    // A merged record keeps what the traces said.
+    // A merged record keeps what the traces said, and says that it does not keep the traces.
     place.run("comm all_reduce --backend sim --ranks 2 --bytes 1KiB --iters 4 --quiet --output-dir other").exits(0);
-    place.run("merge record other --output-dir both").exits(0);
+    let merged = place.run("merge record other --output-dir both").exits(0);
+    assert!(merged.err.contains("note: record/trace is not part of the merged record"), "{}", merged.err);
     assert!(place.read("both/report.md").contains("Rank 1 is slow in backward"));
     let same = place.run("profile --compare record record").exits(0).out;
     assert!(same.starts_with("a median step takes ") && !same.contains('+'), "{same}");
@@ -134,9 +135,11 @@ fn what_cannot_be_profiled_is_refused_with_what_to_do() {
     assert!(refused("memory --compute sleep").contains("`--compute`"));
     assert!(refused("train --ranks 2 --compute sleep --load-balance measured --accumulate 2").contains("no speed"));
     assert!(refused("profile --output-dir bare -- /bin/true").contains("is a record already"));
+    assert!(refused("profile --output-dir a:b -- /bin/true").contains("a colon separates folders"));
     // A job that is not Python leaves no traces, and its own end counts.
-    let failed = place.run("profile -- /bin/sh -c").exits(2).err;
-    assert!(failed.contains("the job ended with code 2"), "{failed}");
+    place.write("seven.sh", "exit 7\n");
+    let failed = place.run("profile -- /bin/sh seven.sh").exits(7).err;
+    assert!(failed.contains("the job ended with code 7"), "{failed}");
     let bare = refused("profile -- /bin/true");
     assert!(bare.contains("holds no traces") && bare.contains("Python with torch"), "{bare}");
 }
@@ -214,17 +217,49 @@ fn where_ranks_do_not_wait_there_is_nothing_to_explain() {
 #[test]
 fn a_job_that_is_asked_to_end_leaves_nothing_behind() {
     let place = Place::new();
-    // As launchers do: a rank in a session of its own. Neither ends when it is asked to.
-    let job = "trap '' TERM\nsetsid sh -c \"trap '' TERM; echo \\$\\$ > rank; sleep 300\" &\nsleep 300\nsleep 300\n";
+    // As launchers do: a rank in a session of its own. It waits in native code, and the shell above it tells it nothing.
+    let job = "setsid sh -c \"echo \\$\\$ > rank; exec sleep 300\" &\nsleep 300\nsleep 300\n";
     place.write("job.sh", job);
     let live = place.start("profile --output-dir r -- sh job.sh");
     let read = || std::fs::read_to_string(place.path("rank")).unwrap_or_default();
     assert!(wait_until(Duration::from_secs(60), || read().ends_with('\n')));
     let rank: u32 = read().trim().parse().unwrap();
+    let asked = Instant::now();
     live.signal(libc::SIGTERM);
     let ended = live.wait_for(Duration::from_secs(60)).exits(143);
     assert!(ended.err.contains("the job ended with code 143"), "{}", ended.err);
     assert!(!crate::processes::runs(rank), "the rank is gone, too");
+    // Half a second on a quiet machine. The grace of a job that does not obey is longer.
+    assert!(asked.elapsed() < Duration::from_secs(10), "{:?}", asked.elapsed());
+}
+
+#[test]
+fn a_job_that_is_asked_to_end_saves_its_state_first() {
+    let place = Place::new();
+    place.write(
+        "job.sh",
+        "trap 'sleep 6; echo saved > saved; exit 0' TERM\necho began > began\nwhile :; do sleep 0.1; done\n",
+    );
+    let live = place.start("profile --output-dir r -- sh job.sh");
+    assert!(wait_until(Duration::from_secs(60), || place.path("began").exists()));
+    live.signal(libc::SIGTERM);
+    live.wait_for(Duration::from_secs(60)).exits(143);
+    assert!(place.path("saved").exists());
+}
+
+#[test]
+fn a_signal_that_is_meant_for_the_job_does_not_end_its_profile() {
+    let place = Place::new();
+    place.write("job.sh", "trap 'exit 5' USR1\necho $$ > pid\nwhile :; do sleep 0.1; done\n");
+    let live = place.start("profile --output-dir r -- sh job.sh");
+    let read = || std::fs::read_to_string(place.path("pid")).unwrap_or_default();
+    assert!(wait_until(Duration::from_secs(60), || read().ends_with('\n')));
+    live.signal(libc::SIGUSR1);
+    // As Slurm does, which signals all processes of a step.
+    std::thread::sleep(Duration::from_millis(500));
+    let job = crate::processes::Aim::at(read().trim().parse().unwrap()).unwrap();
+    job.send(libc::SIGUSR1).unwrap();
+    live.wait_for(Duration::from_secs(60)).exits(5);
 }
 
 #[test]

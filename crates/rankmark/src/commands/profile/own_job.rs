@@ -8,7 +8,6 @@ use job::{Asked, TRACES};
 
 use super::explain;
 use super::wanted::Wanted;
-use crate::session::signal_code;
 use crate::{Failure, environment, screen};
 
 /// What the user asks of a job.
@@ -39,11 +38,7 @@ pub(super) fn run(words: &[OsString], request: JobRequest<'_>, wanted: &Wanted) 
         // The job's own end explains why there is nothing to explain.
         Err(failure) if traced.code != 0 => {
             let how = format!("the job ended with code {} before its ranks wrote traces", traced.code);
-            let failure = Failure::new(how).cause(failure.on_one_line());
-            Err(match signal_code() {
-                Some(code) => failure.with_code(code),
-                None => failure,
-            })
+            Err(Failure::new(how).cause(failure.on_one_line()).with_code(traced.code))
         }
         explained => explained.map(|explained| if traced.code != 0 { traced.code } else { explained }),
     }
