@@ -228,22 +228,42 @@ fn more(all: usize, one: &str, many: &str) -> String {
 
 /// What is said at the end, for programs: a line for each run, then one for the folder.
 pub fn as_json(said: &Said, rest: &Archive) -> String {
+    // A path need not be text, which JSON is.
+    let shown = |path: &Path| path.display().to_string();
+    let all = |paths: &[PathBuf]| paths.iter().map(|path| shown(path)).collect::<Vec<String>>();
     let mut text = String::new();
     for (number, run) in said.runs.iter().enumerate() {
         let imported = run.record.file.imported.clone().unwrap_or_default();
         let object = json!({
-            "kind": "run", "number": number + 1, "file": run.path, "format": imported.format, "tool": imported.tool,
-            "started": run.record.file.started, "dated_by": imported.dated_by, "cases": run.record.lines.len(),
-            "notes": imported.notes, "omitted": imported.omitted,
+            "kind": "run", "number": number + 1, "file": shown(&run.path), "format": imported.format,
+            "tool": imported.tool, "started": run.record.file.started, "dated_by": imported.dated_by,
+            "cases": run.record.lines.len(), "notes": imported.notes, "omitted": imported.omitted,
         });
         text += &format!("{object}\n");
     }
     let unread: Vec<_> =
-        rest.unread.iter().map(|(path, error)| json!({ "file": path, "why": error.sentence() })).collect();
+        rest.unread.iter().map(|(path, error)| json!({ "file": shown(path), "why": error.sentence() })).collect();
     let summary = json!({
-        "kind": "summary", "folder": said.folder, "records": said.target, "page": said.page, "runs": said.runs.len(),
-        "unread": unread, "traces": rest.traces, "configurations": rest.configurations, "other_files": rest.others,
-        "files_not_looked_at": rest.more,
+        "kind": "summary", "folder": shown(said.folder), "records": shown(said.target), "page": shown(said.page),
+        "runs": said.runs.len(), "unread": unread, "traces": all(&rest.traces),
+        "configurations": all(&rest.configurations), "other_files": rest.others, "files_not_looked_at": rest.more,
     });
     text + &format!("{summary}\n")
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt as _;
+
+    use super::*;
+
+    #[test]
+    fn a_path_need_not_be_text() {
+        let odd = Path::new(OsStr::from_bytes(b"tr\xff.json"));
+        let (traces, unread) = (vec![odd.to_owned()], vec![(odd.to_owned(), Error::new("x"))]);
+        let rest = Archive { traces, unread, ..Archive::default() };
+        let text = as_json(&Said { folder: odd, target: odd, page: odd, runs: &[] }, &rest);
+        assert_eq!(text.matches("tr\u{fffd}.json").count(), 5, "{text}");
+    }
 }

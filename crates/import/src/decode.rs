@@ -108,15 +108,17 @@ fn without_codes(text: &str) -> String {
         kept.push_str(before);
         let is_end: fn(char) -> bool = match code.as_bytes().first() {
             Some(b'[') => |letter| matches!(letter, '@'..='~'),
-            Some(b']') => |letter| matches!(letter, '\u{7}' | '\n'),
+            // BEL ends it, or the escape of `ESC \`.
+            Some(b']') => |letter| matches!(letter, '\u{7}' | '\u{1b}' | '\n'),
             _ => |_| true,
         };
-        let from = usize::from(code.starts_with(['[', ']']));
+        // `ESC (` and `ESC )` choose letters by one more byte.
+        let from = usize::from(code.starts_with(['[', ']', '(', ')']));
         // A sequence without an end is text. Lines may be cut within one, and no code goes on in the next line.
-        let of_line = code[from..].char_indices().take(200).take_while(|(_, letter)| *letter != '\n' || is_end('\n'));
+        let of_line = code[from..].char_indices().take(4096).take_while(|(_, letter)| *letter != '\n' || is_end('\n'));
         let end = of_line.into_iter().find(|(_, letter)| is_end(*letter));
         rest = end.map_or(code, |(at, letter)| {
-            let after = from + at + if letter == '\n' { 0 } else { letter.len_utf8() };
+            let after = from + at + if matches!(letter, '\n' | '\u{1b}') { 0 } else { letter.len_utf8() };
             &code[after..]
         });
     }
@@ -187,7 +189,9 @@ mod tests {
         assert_eq!(text(&wide(b"", u16::to_le_bytes)), "a é\nb");
         assert_eq!(text(b"\xef\xbb\xbfa\r\nb"), "a\nb");
         assert_eq!(text(b"1\r2\r\n3\r\r\n4"), "1\n2\n3\n4");
-        assert_eq!(text(b"\x1b[32m# x\x1b[0m\x1b]0;title\x07 y\x1b(B"), "# x yB");
+        assert_eq!(text(b"\x1b[32m# x\x1b[0m\x1b]0;title\x07 y\x1b(B"), "# x y");
+        assert_eq!(text(b"\x1b]3008;start=1\x1b\\# x \x1b]8;;http://a\x1b\\b\x1b]8;;\x1b\\\n1\n"), "# x b\n1\n");
+        assert_eq!(text(b"\x1b]0;cut\n# x\x1b\x1b[0m\n"), "\n# x\n");
         assert_eq!(text(b"\x1b[0"), "[0");
         assert_eq!(text(b"0.41%\x1b[3\n[titan] a\n"), "0.41%[3\n[titan] a\n");
         assert_eq!(text(b"a\tb\x07\n\x1f"), "a b\u{FDD7}\n\u{FDEF}");

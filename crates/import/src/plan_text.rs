@@ -2,8 +2,8 @@
 
 use std::fmt::Display;
 
-use crate::ForeignPlan;
 use crate::tree::shown;
+use crate::{ForeignPlan, Source};
 
 /// A plan that is being written.
 #[derive(Default)]
@@ -75,6 +75,12 @@ pub(crate) fn quoted(text: &str) -> String {
 pub(crate) fn list<T: Display>(values: &[T]) -> String {
     let words: Vec<String> = values.iter().map(T::to_string).collect();
     if words.len() == 1 { words.concat() } else { format!("[{}]", words.join(", ")) }
+}
+
+/// The ranks that the user gave, as a plan has them: `--ranks 2,4` is a list.
+pub(crate) fn ranks_of_user(source: &Source) -> Option<String> {
+    let numbers: Vec<&str> = source.given("ranks")?.split(',').map(str::trim).collect();
+    Some(list(&numbers))
 }
 
 /// The file's values as words of a comment.

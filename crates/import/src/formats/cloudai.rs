@@ -9,7 +9,7 @@ use terms::{Collective, Dtype, Error, Named as _, Reduce};
 
 use crate::collective;
 use crate::fields::{MappedFields, flag, items, text as word_of, whole, wholes};
-use crate::plan_text::{PlanText, joined, list};
+use crate::plan_text::{PlanText, joined, list, ranks_of_user};
 use crate::tree::{Tree, ValueNode, beginning, shown};
 use crate::{Content, ForeignPlan, Format, Source};
 
@@ -134,13 +134,13 @@ fn options(source: &Source, node: &ValueNode) -> Result<Vec<(String, String)>, E
     fields.rest().into_iter().map(option).collect()
 }
 
-/// Settings of the environment are those of who runs the plan.
+/// Settings of the environment are left to the caller: a list of them is several runs of CloudAI.
 fn environment(source: &Source, node: &ValueNode, plan: &mut PlanText) -> Result<(), Error> {
     for (name, node) in MappedFields::of_mapping(source, "extra_env_vars", node)?.rest() {
         let values: Vec<&str> =
             items(source, name, node)?.iter().map(|item| word_of(source, name, item)).collect::<Result<_, _>>()?;
         let set = format!("{}={}", shown(name), shown(&values.join(",")));
-        plan.warning(format!("{set}: a plan sets no environment; set it before the run"));
+        plan.warning(format!("{set} is not set: `--set env=NAME=VALUE` sets it for the ranks"));
     }
     Ok(())
 }
@@ -199,8 +199,10 @@ fn ranks(source: &Source, args: &mut MappedFields<'_>, plan: &mut PlanText) -> R
     }
     let here = source.here();
     let found = (here.gpus > 0).then(|| (here.gpus * here.hosts.max(1)).to_string());
-    let ranks = source.given("ranks").map(str::to_owned).or(found).unwrap_or_else(|| RANKS.to_owned());
-    if source.given("ranks").is_none() {
+    let given = ranks_of_user(source);
+    let is_given = given.is_some();
+    let ranks = given.or(found).unwrap_or_else(|| RANKS.to_owned());
+    if !is_given {
         plan.warning(format!(
             "ranks: a scenario of CloudAI sets the nodes, not this file: {ranks}; `--ranks N` sets another number"
         ));

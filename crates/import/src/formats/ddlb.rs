@@ -5,7 +5,7 @@ mod implementations;
 use terms::Error;
 
 use crate::fields::{MappedFields, flag, items, text, whole, wholes, word};
-use crate::plan_text::{PlanText, joined, list};
+use crate::plan_text::{PlanText, joined, list, ranks_of_user};
 use crate::tree::{self, ValueNode, one_line, shown};
 use crate::{Content, ForeignPlan, Format, Source};
 use implementations::{Chosen, ImplementationGroup};
@@ -99,8 +99,9 @@ fn words<'w>(source: &Source, name: &str, node: &ValueNode, words: &[&'w str]) -
 
 /// The file does not tell the number of ranks: mpirun's `-np` does.
 fn ranks(source: &Source, plan: &mut PlanText) {
-    let ranks = source.given("ranks").unwrap_or(RANKS);
-    if source.given("ranks").is_none() {
+    let given = ranks_of_user(source);
+    let ranks = given.as_deref().unwrap_or(RANKS);
+    if given.is_none() {
         plan.warning(format!(
             "ranks: the file does not say how many (DDLB uses those of `mpirun -np`): {ranks}; `--ranks N` sets another number"
         ));

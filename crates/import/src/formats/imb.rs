@@ -102,10 +102,11 @@ impl ImbReader<'_> {
         let bare = text.trim_start_matches(['#', ' ']);
         if text.starts_with("#bytes") || text.starts_with("#repetitions") {
             self.header(line.number, text)?;
-        } else if row_like::begins_with_number(text)
-            || (!text.starts_with('#')
-                && !text.contains("IMB-")
-                && WordCount::count(text).may_be(self.table.columns.len()))
+        } else if !row_like::is_heading(text)
+            && (row_like::begins_with_number(text)
+                || (!text.starts_with('#')
+                    && !text.contains("IMB-")
+                    && WordCount::count(text).may_be(self.table.columns.len())))
         {
             self.row(line.number, text)?;
         } else if let Some(name) = bare.strip_prefix("Benchmarking ") {

@@ -33,7 +33,7 @@ pub(super) fn disagreement(half: &Half, call: &MeasuredCall) -> Option<String> {
 pub(super) fn derive(rows: &[RawLine<'_>], ranks: u32) -> Option<Collective> {
     let largest = rows
         .iter()
-        .filter_map(|row| Some((row, row.halves[0]?)))
+        .filter_map(|row| Some((row, row.halves[0].or(row.halves[1])?)))
         .max_by(|a, b| a.1.algbw.value.total_cmp(&b.1.algbw.value));
     let (row, half) = largest.filter(|(_, half)| half.algbw.value >= 0.5 && ranks > 1)?;
     let ratio = half.busbw.value / half.algbw.value;

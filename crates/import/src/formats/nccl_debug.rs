@@ -9,11 +9,7 @@ pub(super) fn nvls(text: &str) -> Option<bool> {
     if let Some((_, algorithms)) =
         text.split_once("NCCL_ALGO=").or_else(|| text.split_once("NCCL_ALGO set by environment to "))
     {
-        let word = algorithms.split([' ', ';', '"', '\'']).next().unwrap_or_default();
-        // `^NVLS` leaves it out.
-        let names: Vec<&str> = word.trim_end_matches('.').trim_start_matches('^').split(',').collect();
-        let has = names.iter().any(|name| name.eq_ignore_ascii_case("NVLS"));
-        return Some(has != word.starts_with('^'));
+        return by_algorithms(algorithms);
     }
     if !text.contains(" NCCL ") {
         return None;
@@ -23,6 +19,21 @@ pub(super) fn nvls(text: &str) -> Option<bool> {
     }
     let channels = text.split_once(" nvls channels")?.0.rsplit(' ').next()?;
     channels.parse::<u32>().ok().map(|channels| channels > 0)
+}
+
+/// Whether NVLS was on, by the value of NCCL_ALGO. None where the value has a list for each operation, or leaves out
+/// others alone.
+fn by_algorithms(value: &str) -> Option<bool> {
+    let word = value.trim_start_matches(['"', '\'']).split([' ', '"', '\'']).next()?;
+    let list = word.split(';').next()?.trim_end_matches('.');
+    if list.is_empty() || word.contains(':') {
+        return None;
+    }
+    let is_nvls = |name: &str| ["NVLS", "NVLSTree"].iter().any(|nvls| name.eq_ignore_ascii_case(nvls));
+    match list.strip_prefix('^') {
+        Some(left_out) => left_out.split(',').any(|name| name.eq_ignore_ascii_case("NVLS")).then_some(false),
+        None => Some(list.split(',').any(is_nvls)),
+    }
 }
 
 #[cfg(test)]
@@ -47,7 +58,14 @@ mod tests {
             ("NCCL_ALGO=Ring ./all_reduce_perf -g 8", Some(false)),
             ("NCCL_ALGO=Ring,NVLS ./all_reduce_perf -g 8", Some(true)),
             ("NCCL_ALGO=^NVLS ./all_reduce_perf -g 8", Some(false)),
-            ("NCCL_ALGO=^Tree ./all_reduce_perf -g 8", Some(true)),
+            ("NCCL_ALGO=^Tree ./all_reduce_perf -g 8", None),
+            ("NCCL_ALGO=^NVLSTree ./all_reduce_perf -g 8", None),
+            ("export NCCL_ALGO=\"NVLS\"", Some(true)),
+            ("export NCCL_ALGO='Ring,Tree';", Some(false)),
+            ("mpirun -x NCCL_ALGO=NVLSTree ./all_reduce_perf", Some(true)),
+            ("NCCL_ALGO=allreduce:nvls;allgather:ring ./all_reduce_perf", None),
+            ("node-a:1:9 [0] NCCL INFO NCCL_ALGO set by environment to Ring.", Some(false)),
+            ("export NCCL_ALGO=", None),
             ("# nThread 1 nGpus 8", None),
         ] {
             assert_eq!(nvls(text), expected, "{text}");

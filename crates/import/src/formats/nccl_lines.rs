@@ -81,6 +81,9 @@ const OWN: &[&str] = &[
     "Collective test concluded",
     "GPU memory usage",
     "Parallel Init",
+    "Writing JSON output to",
+    "skipping json output",
+    "Reducing maxBytes to",
 ];
 
 /// Whether nccl-tests wrote a line that becomes nothing. Headings of a document begin with `#`, too.

@@ -47,6 +47,8 @@ impl Format for NcclTests {
             collector,
             run: NcclRun::default(),
             columns: None,
+            titled_in_place: false,
+            is_in_place: false,
             in_table: false,
             times: None,
             ranks: Ranks::default(),
@@ -88,6 +90,9 @@ struct Reader<'s> {
     collector: Collector<'s>,
     run: NcclRun<'s>,
     columns: Option<Vec<NcclColumn>>,
+    /// Whether the line above the header names in-place columns alone, and whether the table has no others.
+    titled_in_place: bool,
+    is_in_place: bool,
     /// Whether the lines that follow are those of a table.
     in_table: bool,
     /// Date and time of the first and the last row, where rows tell them.
@@ -152,7 +157,7 @@ impl<'s> Reader<'s> {
         let text = line.text.trim();
         let first = text.as_bytes().first().copied().unwrap_or(b' ');
         // Rows first: a long log has hardly anything else.
-        if first.is_ascii_digit() {
+        if first.is_ascii_digit() && !row_like::is_heading(text) {
             self.row(line.number, text);
             return Ok(());
         }
@@ -177,6 +182,8 @@ impl<'s> Reader<'s> {
             self.options(line.number, bare)?;
         } else if bare.starts_with("Rank ") {
             self.rank(bare);
+        } else if text.starts_with('#') && bare.starts_with("in-place") {
+            self.titled_in_place = true;
         } else if let Some(program) = bare.strip_prefix("Collective test starting:") {
             self.begin(line.number)?;
             (self.run.program, self.run.program_is_from_command) = (Some(program.trim()), false);
@@ -359,6 +366,8 @@ impl<'s> Reader<'s> {
             self.run.facts.push(("out of bounds values", value(bare)));
         } else if bare.starts_with("Blocking Enabled") {
             self.run.blocking = true;
+            // `-z 1` times the barrier behind each call, too, and `-z 3` does not.
+            self.method(bare);
             self.run.notes.push(plain(bare));
         } else if bare.starts_with("Per-Iteration Report") {
             self.method("per-iteration report");
@@ -373,6 +382,8 @@ impl<'s> Reader<'s> {
                 self.run.notes.extend(RCCL_TESTS.unseen(number, version));
             }
             self.run.tool = format!("rccl-tests {}", plain(version));
+        } else if let Some(error) = bare.strip_prefix("error: ").filter(|_| text.starts_with("# ")) {
+            self.run.notes.push(format!("line {number}: error: {}", plain(error)));
         } else if text.contains("NCCL failure") || text.contains("CUDA failure") || text.contains("Test failure") {
             let what = format!("line {number}: {}", plain(text));
             self.run.failure.get_or_insert_with(|| what.clone());
@@ -478,7 +489,10 @@ impl<'s> Reader<'s> {
         if columns.contains(&NcclColumn::Time(1)) && !columns.contains(&NcclColumn::Busbw(1)) {
             return Err(self.source.error(number, "the table's header is cut off within its in-place columns"));
         }
-        if !columns.contains(&NcclColumn::Time(1)) {
+        let is_single = !columns.contains(&NcclColumn::Time(1));
+        // `-O 0` of rccl-tests.
+        self.is_in_place = std::mem::take(&mut self.titled_in_place) && is_single;
+        if is_single && !self.is_in_place {
             let what = "a table has no in-place columns: the program was told to leave them out, or its lines are cut";
             self.run.notes.push(what.to_owned());
         }
@@ -523,7 +537,10 @@ impl<'s> Reader<'s> {
         }
         let read = if count == expected { row(columns, &words[..count], number) } else { Err(self.expected(text)) };
         match read {
-            Ok(row) => {
+            Ok(mut row) => {
+                if self.is_in_place {
+                    row.halves.swap(0, 1);
+                }
                 if expected > columns.len() {
                     let time = [words[count - 2], words[count - 1]];
                     self.times.get_or_insert([time, time])[1] = time;

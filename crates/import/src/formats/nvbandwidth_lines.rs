@@ -56,5 +56,5 @@ pub(super) fn is_own(text: &str) -> bool {
     text.is_empty()
         || OWN.iter().any(|first| text.starts_with(first))
         || is_description(text)
-        || row_like::begins_with_number(text)
+        || (row_like::begins_with_number(text) && !row_like::is_heading(text))
 }

@@ -102,11 +102,12 @@ impl OsuReader<'_> {
         if let Some(bare) = bare {
             return self.head(number, bare);
         }
-        if row_like::begins_with_number(text) {
+        let is_heading = row_like::is_heading(text);
+        if row_like::begins_with_number(text) && !is_heading {
             self.row(number, text);
         } else if let Some(launched) = launched(text) {
             self.launched = Some(launched);
-        } else if WordCount::count(text).may_be(table.columns.len()) {
+        } else if WordCount::count(text).may_be(table.columns.len()) && !is_heading {
             self.row(number, text);
         } else if let Some(results) = self.results.current().filter(|_| row_like::is_ending(text)) {
             results.quote(format!("line {number}: {}", plain(text)));

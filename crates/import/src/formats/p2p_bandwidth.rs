@@ -173,7 +173,10 @@ impl PeerReader<'_> {
         if corner.is_some_and(|corner| self.header(corner, text)) {
             return Ok(());
         }
-        if row_like::begins_with_number(text) && self.table.as_ref().is_some_and(|table| table.cells.is_some()) {
+        if row_like::begins_with_number(text)
+            && !row_like::is_heading(text)
+            && self.table.as_ref().is_some_and(|table| table.cells.is_some())
+        {
             return self.row(line.number, text);
         }
         if !text.is_empty() {

@@ -222,7 +222,9 @@ impl PerftestReader<'_> {
         }
         self.memory = memory(text).or(self.memory);
         match self.table {
-            Some(table) if row_like::begins_with_number(text) => return self.row(line.number, text, table),
+            Some(table) if row_like::begins_with_number(text) && !row_like::is_heading(text) => {
+                return self.row(line.number, text, table);
+            }
             Some(_) if text.starts_with("-----") => (self.table, self.headers) = (None, 0),
             _ => self.outside(line.number, text),
         }

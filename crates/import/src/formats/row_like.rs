@@ -34,6 +34,19 @@ pub(super) fn begins_with_number(text: &str) -> bool {
     text.split_ascii_whitespace().next().is_some_and(is_number)
 }
 
+/// Whether a line that begins with a number is a person's: `1. Open MPI 4.1`, `2) after`, `16 nodes`. In a row, a
+/// number or a word of the table stands behind the first number, or why there is none (`1024 time-out.; ...` of IMB).
+pub(super) fn is_heading(text: &str) -> bool {
+    let mut words = text.split_ascii_whitespace();
+    let digits = words.next().map_or("", |first| first.strip_suffix(['.', ')']).unwrap_or(first));
+    let is_small = (1..=4).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_digit());
+    let is_of_row =
+        |word: &str| matches!(word, "Pass" | "Fail" | "N/A") || word.ends_with(';') || word.parse::<f64>().is_ok();
+    let is_prose =
+        |word: &str| word.starts_with(|first: char| first.is_alphabetic() || first == '`') && !is_of_row(word);
+    is_small && words.next().is_some_and(is_prose)
+}
+
 /// What a launcher, a scheduler or the kernel says of a program that did not end by itself.
 const ENDINGS: &[&str] = &[
     "time limit",
@@ -79,6 +92,24 @@ mod tests {
             ("", false),
         ] {
             assert_eq!(WordCount::count(text).are_a_row(), is_row, "{text}");
+        }
+        for (text, is_of_a_person) in [
+            ("1. Open MPI 4.1", true),
+            ("2) `NCCL_ALGO=Ring`", true),
+            ("16 nodes:", true),
+            ("1024 Pass", false),
+            ("0     N/A   26.3", false),
+            ("1024 2.81", false),
+            ("1024 nan 66.92", false),
+            ("1024 time-out.; Time limit (secs_per_sample * msg_sizes_list_len) is over", false),
+            ("31.67 GB  8501054668x4", false),
+            // A rank that a launcher put before the line.
+            ("1: Error", false),
+            ("2026-01-01 a", false),
+            ("1048576", false),
+            ("", false),
+        ] {
+            assert_eq!(is_heading(text), is_of_a_person, "{text}");
         }
         assert!(is_ending("srun: error: node-a: task 1: Exited with exit code 3") && !is_ending("# size count"));
         assert!(WordCount::count("1O24 2.81").may_be(2) && !WordCount::count("job 1 is queued").may_be(2));

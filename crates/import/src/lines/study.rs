@@ -37,7 +37,7 @@ pub(super) fn rewritten(arguments: Vec<OsString>, devices: fn() -> usize) -> Res
         let mut values = Vec::new();
         let several = matches!(word.as_str(), "--num-processes" | "--data-sizes");
         if several || ["--device", "--output"].contains(&word.as_str()) || is_own(&word) {
-            while let Some(value) = rest.next_if(|next| !next.starts_with("--") && (several || values.is_empty())) {
+            while let Some(value) = rest.next_if(|next| !is_option(next) && (several || values.is_empty())) {
                 values.push(value);
             }
             if values.is_empty() {
@@ -52,6 +52,11 @@ pub(super) fn rewritten(arguments: Vec<OsString>, devices: fn() -> usize) -> Res
     }
     study.add_to(&mut kept, devices)?;
     Ok(kept.into_iter().map(OsString::from).collect())
+}
+
+/// Whether a word ends the values of a flag: `-v` does, `-` is a file.
+fn is_option(word: &str) -> bool {
+    word.len() > 1 && word.starts_with('-')
 }
 
 /// `--device=cpu` as two words, where it is a flag of the study.
@@ -185,6 +190,7 @@ mod tests {
                 "--data-sizes 1 --num-processes=2 --output a.csv --quiet",
                 "all_reduce --quiet --ranks 2 --bytes 1MB --study-csv a.csv",
             ),
+            ("--data-sizes 1 --num-processes 2 4 -v", "all_reduce -v --ranks 2,4 --bytes 1MB"),
             ("all_reduce --bytes 1KiB --output-dir x", "all_reduce --bytes 1KiB --output-dir x"),
         ] {
             let (line, _) = after(&format!("rankmark comm {given}"), four).unwrap();

@@ -10,6 +10,9 @@ const WORDS: &[&str] = &[
     "kineto", "nsys", "torch", "dump", "fr", "flight",
 ];
 
+/// Endings of dumps that other programs give, the outermost first.
+const ENDINGS: &[&str] = &[".gz", ".json", ".pickle", ".pkl"];
+
 /// Digits that a rank has at most. Dates and numbers of processes have more, or as many.
 const MOST_DIGITS: usize = 6;
 
@@ -40,7 +43,9 @@ pub(super) fn rank_of_name(path: &Path) -> Option<u32> {
 pub(super) fn rank_of_dump(path: &Path) -> Option<u32> {
     let name = lower(path)?;
     let stem = name.split('.').next()?;
-    after_rank(&name).or_else(|| digits(split(stem).1))
+    // A name with the whole name of its host has dots before the rank: `fr_node1.cluster_5`.
+    let whole = ENDINGS.iter().fold(name.as_str(), |name, ending| name.strip_suffix(*ending).unwrap_or(name));
+    after_rank(&name).or_else(|| digits(split(whole).1)).or_else(|| digits(split(stem).1))
 }
 
 /// Host and process in the name that the handler of TensorBoard gives, `HOST_PID.NS.pt.trace.json`. Cycles of one process have
@@ -149,6 +154,9 @@ mod tests {
             ("nccl_trace_rank_node00_2.json", Some(2)),
             ("job7_node00_3.json", Some(3)),
             ("fr0", Some(0)),
+            ("fr_node1.cluster.local_5", Some(5)),
+            ("nccl_trace_rank_node1.cluster.local_12.json.gz", Some(12)),
+            ("fr_3.trace", Some(3)),
             ("hang-flight-rank1.pickle", Some(1)),
             ("dump", None),
         ];

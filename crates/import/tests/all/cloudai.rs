@@ -62,8 +62,19 @@ fn gpus_are_used_where_there_are_some_and_ranks_follow() {
         assert_eq!(case.text("reduce"), Some("sum"));
     }
     let warnings = foreign.warnings.join("\n");
-    assert!(warnings.contains("NCCL_P2P_DISABLE=1: a plan sets no environment"), "{warnings}");
+    let environment = "NCCL_P2P_DISABLE=1 is not set: `--set env=NAME=VALUE` sets it for the ranks";
+    assert!(warnings.contains(environment), "{warnings}");
+    // A plan has such a field.
+    let set = [("env".to_owned(), "NCCL_P2P_DISABLE=1".to_owned())];
+    assert!(record::plan::read(&foreign.text, "made", &benchmarks::abouts(), &set).is_ok());
     assert!(warnings.contains("ranks: a scenario of CloudAI sets the nodes, not this file: 8"), "{warnings}");
+}
+
+#[test]
+fn ranks_of_the_user_may_be_a_list() {
+    let source = source(&sample("cloudai", "all_gather.toml")).on(here(0)).with_given("ranks", "2,4");
+    let ranks: Vec<u32> = plan_of(&foreign(&source).unwrap()).cases.iter().map(record::Case::ranks).collect();
+    assert!(ranks.contains(&2) && ranks.contains(&4), "{ranks:?}");
 }
 
 #[test]

@@ -129,5 +129,7 @@ fn two_programs_that_wrote_at_once_are_refused_and_two_runs_kept_apart() {
     let all = read(&source(&two)).unwrap();
     let headings: Vec<&str> = all.iter().map(|results| results.facts["heading"].as_str()).collect();
     assert_eq!(headings, ["before", "after"]);
+    let numbered = two.replace("## before", "1. before").replace("## after", "2. after");
+    assert_eq!(read(&source(&numbered)).unwrap().len(), 2);
     assert!(all.iter().all(|results| results.shapes().iter().all(|(_, trials)| trials.len() == 1)));
 }

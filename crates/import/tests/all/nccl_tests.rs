@@ -98,6 +98,30 @@ fn rccl_tests_is_read_alike() {
     assert!(results.notes.contains(&"in-place times of all_to_all are left out: it has no in-place form".to_owned()));
 }
 
+/// `-O 0` of rccl-tests leaves the calls out of place out.
+#[test]
+fn a_table_of_in_place_calls_alone_is_in_place() {
+    let text = "# nThread 1 nGpus 1 minBytes 8 maxBytes 1048576 step: 2(factor) warmup iters: 5 iters: 20 agg iters: 1 \
+                validation: 1 graph: 0\n#\nrccl-tests: Version develop:2596ca5f71\n# Using devices\n\
+                #   Rank  0 Pid      1 on     node-a device  0 [0000:05:00] AMD Instinct MI300X\n\
+                #   Rank  3 Pid      1 on     node-a device  3 [0000:29:00] AMD Instinct MI300X\n#\n\
+                #                                                              in-place          \n\
+                #       size         count      type   re\u{64}op    root     time   algbw   busbw #wrong\n\
+                #        (B)    (elements)                               (us)  (GB/s)  (GB/s)       \n\
+                1048576        262144     float     sum      -1    20.00   52.43   78.64       0\n\
+                # Errors with asterisks indicate errors that have exceeded the maximum threshold.\n\
+                # Out of bounds values : 0 OK\n# Avg bus bandwidth    : 78.64 \n#\n\n";
+    let results = one(text);
+    assert_eq!(
+        lines(&results),
+        [
+            "collective op=all_reduce ranks=4 backend=nccl dtype=f32 bytes=1048576 reduce=sum in_place=true on cuda: 20.000 us x20 \
+             wrong 0"
+        ]
+    );
+    assert!(!results.notes.iter().any(|note| note.contains("in-place columns")), "{:?}", results.notes);
+}
+
 #[test]
 fn a_table_without_ranks_and_operation_takes_them_from_the_user() {
     let text = text("blank_redop.txt");

@@ -138,6 +138,8 @@ fn runs_under_two_headings_are_two_records() {
     assert_eq!(all.len(), 2);
     assert_eq!(all[1].facts["heading"], "after");
     assert!(lines(&all[1])[0].ends_with("gbs 13.98"), "{:?}", lines(&all[1]));
+    let numbered = two.replace("## before", "1. before").replace("## after", "2. after");
+    assert_eq!(read(&source(&numbered)).unwrap().len(), 2);
     // The same twice without anything between: trials.
     let trials = one(&format!("{run}{run}"));
     assert_eq!(trials.shapes()[0].1.len(), 2);

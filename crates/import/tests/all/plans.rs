@@ -104,6 +104,9 @@ fn ddlb_without_torch_runs_natively_and_says_what_is_left_out() {
     // A launcher or `--ranks` gives them.
     let four = foreign_of(&source(&sample("ddlb", "readme.json")).with_given("ranks", "4")).unwrap();
     assert!(plan_of(&four).cases.iter().all(|case| case.ranks() == 4) && !four.warnings.join("").contains("ranks:"));
+    let several = foreign_of(&source(&sample("ddlb", "readme.json")).with_given("ranks", "2,4")).unwrap();
+    let ranks: Vec<u32> = plan_of(&several).cases.iter().map(record::Case::ranks).collect();
+    assert!(ranks.contains(&2) && ranks.contains(&4), "{ranks:?}");
 }
 
 #[test]
@@ -294,6 +297,37 @@ fn candle_reads_alternatives_and_suites() {
     assert!(batches.iter().all(|batch| *batch == Some(8)), "the same work in all: {batches:?}");
     // The base of one rank is written once.
     assert_eq!(plan.cases.iter().filter(|case| case.benchmark == "training").count(), 3);
+}
+
+/// The batch is ours: no micro-batches and no replicas of a file may be refused because of it.
+#[test]
+fn candle_has_a_batch_that_its_divisions_divide() {
+    let text = sample("candle", "benchmark-suite.json");
+    let batches = |text: &str| {
+        let plan = made(text).1;
+        let of = |benchmark: &str, field: &str| -> Vec<Option<u64>> {
+            let cases = plan.cases.iter().filter(|case| case.benchmark == benchmark && case.ranks() > 1);
+            cases.map(|case| case.whole(field)).collect()
+        };
+        (of("training", "global_batch"), of("memory", "batch"))
+    };
+    let pipeline = text.replace("\"pipeline\", ", "\"pipeline\", \"micro_batches\": 8, ");
+    assert_ne!(pipeline, text);
+    let (training, memory) = batches(&pipeline);
+    assert_eq!(training, [Some(8); 2]);
+    assert!(memory.contains(&Some(8)), "{memory:?}");
+    // Three replicas, and a pipeline of 8 micro-batches.
+    let (training, _) = batches(&pipeline.replace("\"data_parallel_size\": 2", "\"data_parallel_size\": 3"));
+    assert_eq!(training, [Some(24); 2]);
+}
+
+#[test]
+fn candle_takes_memory_as_drivers_tell_it() {
+    for (given, bytes) in [("16.1", 16_100_000_000), ("15.89935302734375", 15_899_353_027)] {
+        let text = sample("candle", "v100-nvlink.json").replace("16.0", given);
+        let plan = made(&text).1;
+        assert!(plan.cases.iter().any(|case| case.whole("limit") == Some(bytes)), "{given}");
+    }
 }
 
 #[test]

@@ -34,6 +34,9 @@ fn what_stands_between_two_runs_makes_them_different() {
         "+ mpirun -np 2 ./run_without_offload.sh\n",
         "### After\n",
         "# After\n",
+        "2. After\n",
+        "2) After\n",
+        "16 nodes in another rack\n",
         "export NCCL_ALGO=Tree\n",
         "$ module load mpich/develop\n\nThe following have been reloaded with a version change:\n  1) mpich/4.2.3 => mpich/develop\n",
         "```\n\n```\n",
@@ -47,11 +50,49 @@ fn what_stands_between_two_runs_makes_them_different() {
     // Messages of libraries and of Slurm differ between equal runs.
     let noisy = format!("{slow}node-a:17:17 [0] NCCL INFO comm 0x7f\nsrun: job 8 queued\n\n{quick}");
     assert_eq!(trials(&noisy), [[77.2, 18.8]]);
+    // What nccl-tests says before and behind a run is of the run, whatever file it writes.
+    let error = "# error: NET/IB : no device found\n";
+    let reduced = "#\n# Reducing maxBytes to 1048576 due to memory limitation\n#       size";
+    let written = |run: &str, file: &str| {
+        format!("# Writing JSON output to {file}\n{}{error}", run.replace("#       size", reduced))
+    };
+    let looped = written(&slow, "x.json") + &written(&quick, "x.json.0");
+    assert_eq!(trials(&looped), [[77.2, 18.8]]);
+    assert!(one(&looped).notes.iter().any(|note| note.ends_with("error: NET/IB : no device found")));
+    let blocking = |run: &str, how: &str| run.replace("#\n# Using", &format!("# Blocking Enabled: {how}\n#\n# Using"));
+    let inner = blocking(&slow, "wait and barrier after each inner iteration (-m)");
+    let outer = blocking(&quick, "wait and barrier after each outer iteration (-n); reported time excludes barrier");
+    assert_eq!(trials(&(inner.clone() + &outer)), [[77.2], [18.8]]);
+    assert_eq!(trials(&(inner.clone() + &inner)), [[77.2, 77.2]]);
     let records = read(&source(&format!("### Before\n{slow}### After\n{quick}"))).unwrap();
     assert_eq!(
         records.iter().map(|results| results.facts["heading"].as_str()).collect::<Vec<_>>(),
         ["Before", "After"]
     );
+}
+
+#[test]
+fn numbered_headings_are_no_rows() {
+    let osu = |us: f64| {
+        format!(
+            "$ mpirun -np 4 ./osu_allreduce\n# OSU MPI Allreduce Latency Test v7.4\n# Size       Avg Latency(us)\n\
+             4   {us:.2}\n8   {us:.2}\n"
+        )
+    };
+    let imb = |us: f64| {
+        format!(
+            "#    Intel(R) MPI Benchmarks 2021.6, MPI-1 part\n# Benchmarking Allreduce\n# #processes = 4\n       \
+             #bytes #repetitions  t_min[usec]  t_max[usec]  t_avg[usec]\n\
+             4  1000  {us:.2}  {us:.2}  {us:.2}\n8  1000  {us:.2}  {us:.2}  {us:.2}\n"
+        )
+    };
+    for heading in ["2. Open MPI 5", "2) Open MPI 5", "2 switches apart"] {
+        for [first, second] in [[osu(5.0), osu(9.0)], [imb(5.0), imb(9.0)]] {
+            let text = format!("1. Open MPI 4\n{first}{heading}\n{second}");
+            assert_eq!(trials(&text), [[5.0], [9.0]], "{text}");
+            assert!(read(&source(&text)).unwrap().iter().all(|one| one.all_omitted().is_empty()), "{text}");
+        }
+    }
 }
 
 #[test]

@@ -30,6 +30,8 @@ struct WorkDivision {
     ranks: u64,
     /// Replicas of the model, which share the batch.
     replicas: u64,
+    /// Micro-batches that the file cuts a replica's batch into.
+    parts: u64,
     /// The way as fields of a case.
     fields: String,
 }
@@ -48,9 +50,10 @@ pub(super) fn write(source: &Source, all: &[Configuration], plan: &mut PlanText)
     for configuration in all {
         read.push((configuration, sizes(source, configuration, plan)?, ways(source, configuration, plan)?));
     }
-    let batch = source.given("batch").and_then(|batch| batch.parse().ok());
-    let replicas = read.iter().flat_map(|(.., ways)| ways).map(|way| way.replicas).max().unwrap_or(1);
-    let global = batch.unwrap_or(BATCH).saturating_mul(replicas);
+    let batch = source.given("batch").and_then(|batch| batch.parse::<u64>().ok());
+    let all_ways: Vec<&WorkDivision> = read.iter().flat_map(|(.., ways)| ways).collect();
+    let replicas = all_ways.iter().map(|way| way.replicas).max().unwrap_or(1);
+    let global = batch.map_or_else(|| shared_batch(&all_ways, replicas), |batch| batch.saturating_mul(replicas));
     plan.became("batch", format!("global_batch: {global} in all training cases: strategies divide the same batch"));
     plan.line(0, "cases:");
     for (configuration, sizes, ways) in &read {
@@ -70,6 +73,21 @@ pub(super) fn write(source: &Source, all: &[Configuration], plan: &mut PlanText)
         written.expected.iter().for_each(|line| plan.line(1, line));
     }
     Ok(())
+}
+
+/// A batch that all strategies divide into whole micro-batches: at least [`BATCH`] samples for each replica.
+fn shared_batch(ways: &[&WorkDivision], replicas: u64) -> u64 {
+    let unit = ways.iter().fold(1, |unit, way| common_multiple(unit, way.replicas.saturating_mul(way.parts)));
+    replicas.saturating_mul(BATCH).div_ceil(unit).saturating_mul(unit)
+}
+
+/// The least common multiple of two numbers from 1; the largest number where that is larger.
+fn common_multiple(a: u64, b: u64) -> u64 {
+    let (mut divisor, mut rest) = (a, b);
+    while rest > 0 {
+        (divisor, rest) = (rest, divisor % rest);
+    }
+    (a / divisor).saturating_mul(b)
 }
 
 fn entry(fields: &str, why: &str, plan: &mut PlanText, written: &mut WrittenOnce) {
@@ -233,7 +251,8 @@ fn way(strategy: &'static str, division: &Division, hardware: &Hardware) -> Work
         _ => (division.model.or(division.pipeline).unwrap_or(number), None),
     };
     let mut fields = format!("strategy: {strategy}{}, ranks: {ranks}", mesh.unwrap_or_default());
-    if let Some(parts) = division.micro_batches.filter(|_| matches!(strategy, "pipeline" | "hybrid")) {
+    let micro_batches = division.micro_batches.filter(|_| matches!(strategy, "pipeline" | "hybrid"));
+    if let Some(parts) = micro_batches {
         fields += &format!(", micro_batches: {parts}");
     }
     let replicas = match strategy {
@@ -241,7 +260,7 @@ fn way(strategy: &'static str, division: &Division, hardware: &Hardware) -> Work
         "hybrid" => ranks / stages.unwrap_or(1),
         _ => 1,
     };
-    WorkDivision { strategy, ranks, replicas, fields }
+    WorkDivision { strategy, ranks, replicas, parts: micro_batches.unwrap_or(1), fields }
 }
 
 /// What the machine gives, and its collectives.
@@ -293,7 +312,7 @@ fn about_hardware(
     if let Some(memory) = hardware.memory_gb {
         plan.became(
             format!("memory_per_device_gb: {memory}"),
-            format!("limit: {memory}GB of each rank, in memory cases"),
+            format!("limit: {} of each rank, in memory cases", limit_of(memory)),
         );
         let needed = memory * 1e9 * hardware.number.unwrap_or(1) as f64;
         if let Some(here) = source.here().memory.filter(|here| needed > *here as f64) {
@@ -375,14 +394,25 @@ fn memory(
     plan: &mut PlanText,
     written: &mut WrittenOnce,
 ) {
-    let batch = batch.map_or(String::new(), |batch| format!(", batch: {batch}"));
-    let limit = hardware.memory_gb.map_or(String::new(), |memory| format!(", limit: {memory}GB, find_max_batch: true"));
+    let limit = |memory| format!(", limit: {}, find_max_batch: true", limit_of(memory));
+    let limit = hardware.memory_gb.map_or(String::new(), limit);
     for way in ways {
+        // The default need not divide into the micro-batches of the file.
+        let divided = (!BATCH.is_multiple_of(way.parts)).then(|| BATCH.next_multiple_of(way.parts));
+        let batch = batch.or(divided).map_or(String::new(), |batch| format!(", batch: {batch}"));
         let case =
             format!("benchmark: memory, model: {}, {}{}{batch}{limit}", quoted(&size.name), size.fields, way.fields);
         entry(&case, "memory: what a step holds, and the largest batch within memory_per_device_gb", plan, written);
         if on_gpus {
             entry(&format!("{case}, device: cuda"), "device_type: cuda", plan, written);
         }
+    }
+}
+
+/// Gigabytes as a size of a plan: a fraction of them as whole bytes, which a plan reads exactly.
+fn limit_of(gigabytes: f64) -> String {
+    match gigabytes.fract() == 0.0 {
+        true => format!("{gigabytes}GB"),
+        false => format!("{:.0}", gigabytes * 1e9),
     }
 }

@@ -65,7 +65,7 @@ pub(super) fn is_row_within(text: &str) -> bool {
 /// Whether a line of a table is hardly anything but a row.
 pub(super) fn is_row(text: &str) -> bool {
     text.split_ascii_whitespace().take(3).any(is_description)
-        || (row_like::begins_with_number(text) && WordCount::count(text).may_be(5))
+        || (row_like::begins_with_number(text) && !row_like::is_heading(text) && WordCount::count(text).may_be(5))
 }
 
 /// `31.67 GB  8501054668x4  3176.620 ms  171.272  149.863`, or `4194304  1048576x4  172.352  48.671  36.504` of

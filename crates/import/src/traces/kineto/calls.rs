@@ -78,7 +78,12 @@ fn first_text(value: &str) -> &str {
 }
 
 /// Elements of all tensors in a list of dimensions: `[[64, 128], [10]]` has 8202. Lists may be nested once more.
+/// None of a list that is cut: its last tensors are missing.
 fn elements(value: &str) -> Option<u64> {
+    let count = |bracket: u8| value.bytes().filter(|byte| *byte == bracket).count();
+    if count(b'[') != count(b']') {
+        return None;
+    }
     let (mut total, mut product, mut digits) = (0_u64, None::<u64>, None::<u64>);
     for byte in value.bytes() {
         match byte {
@@ -112,6 +117,8 @@ mod tests {
             ("[[[2,3],[4]]]", Some(10)),
             ("[[]]", None),
             ("[[x]]", None),
+            ("[[64, 128], [10]", None),
+            ("[[64, 128], [1", None),
             ("[[99999999999,99999999999]]", None),
         ];
         for (text, wanted) in cases {

@@ -29,6 +29,7 @@ pub(super) fn read(path: &Path) -> Result<Spans, Error> {
     let origin = reader.origin()?;
     reader.kernels()?;
     reader.copies()?;
+    reader.graphs()?;
     reader.ranges()?;
     reader.finish(origin)
 }
@@ -192,6 +193,30 @@ impl NsysReader {
             for place in copies {
                 self.put(place, Kind::Copy, name);
             }
+        }
+        Ok(())
+    }
+
+    /// Launches of CUDA graphs. Nsight Systems records each as a whole unless it is told otherwise: their kernels are
+    /// then in no table, and without the launches the GPU would look idle.
+    fn graphs(&mut self) -> Result<(), Error> {
+        let mut graphs = Vec::new();
+        let columns = ["start", "end", "globalPid", "deviceId", "streamId"];
+        self.tables.rows("CUPTI_ACTIVITY_KIND_GRAPH_TRACE", &columns, &mut |row| {
+            graphs.push(RowPlace::from_row(row)?);
+            Ok(())
+        })?;
+        // CUPTI writes zeros where it has no times.
+        graphs.retain(|place| place.end != Some(0));
+        if !graphs.is_empty() {
+            self.notes.push(format!(
+                "{} read as one kernel: its parts are not in the file (hint: nsys profile --cuda-graph-trace=node)",
+                counted(graphs.len(), "launch of a CUDA graph is", "launches of CUDA graphs are each")
+            ));
+        }
+        let name = self.names.intern("CUDA graph");
+        for place in graphs {
+            self.put(place, Kind::Kernel, name);
         }
         Ok(())
     }

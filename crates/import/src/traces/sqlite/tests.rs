@@ -67,6 +67,19 @@ fn ranges_of_our_own_ranks_are_read() {
     assert!(rank.collectives[0].synchronises && timeline.notes.len() == 1, "{:?}", timeline.notes);
 }
 
+#[test]
+fn a_launch_of_a_cuda_graph_keeps_the_gpu_busy() {
+    let graphs = "
+        CREATE TABLE CUPTI_ACTIVITY_KIND_GRAPH_TRACE (start INTEGER, end INTEGER, deviceId INTEGER, streamId INTEGER,
+            globalPid INTEGER, graphId INTEGER);
+        INSERT INTO CUPTI_ACTIVITY_KIND_GRAPH_TRACE VALUES (200, 800, 0, 7, 1 << 24, 9), (0, 0, 0, 7, 1 << 24, 9);";
+    let timeline = read_sql(&format!("{TABLES}{graphs}")).unwrap().timeline.unwrap();
+    let kernels = timeline.ranks[0].spans.iter().filter(|span| span.kind == Kind::Kernel);
+    assert_eq!(kernels.map(|span| span.duration_ns()).collect::<Vec<_>>(), [600]);
+    let note = "1 launch of a CUDA graph is read as one kernel";
+    assert!(timeline.notes.iter().any(|said| said.starts_with(note)), "{:?}", timeline.notes);
+}
+
 /// NCCL tells its calls, too. Ranges of the host count where no kernels say how long the calls take.
 #[test]
 fn ranges_of_nccl_are_sends_receives_and_collectives() {
