@@ -16,13 +16,15 @@ from torch import Tensor
 
 from . import overlapped, xla
 from .group import first_line, freed, waits
-from .product import Attention, Comparison, Pattern, fill, rounding
+from .product import EXACT, GAMMA, PERIODS, Attention, Comparison, Pattern, fill, rounding
 from .rank import Failure, Prepared, WrongReport
 from .steps import Run, Step, Task, communication_only, compute_only, sequential
 
 UNBOUNDED = 1 << 63
 # Exponents (base 2) that results may grow by and still be exact.
 ROOM = {torch.float32: 100, torch.bfloat16: 100, torch.float64: 900, torch.float16: 14}
+# How often operands are thinned at most: then one number of each sequence is left.
+MOST_THINNED = 16
 # What torch says of a type or an operation that it has no form of.
 LACKS = ("not implemented for", "not support", "nsupported", "Invalid scalar type", "can't be cast")
 
@@ -42,13 +44,64 @@ def failure(recipe: dict[str, Any], error: BaseException) -> Failure:
     return Failure(f"{recipe['step']} of torch {torch.__version__}: {text}", lacking)
 
 
+class Summed(Pattern):
+    """What products hold that ranks add up: mirrors `primitive::pattern::Pattern::for_task`. In 16 bits, the type holds
+    the sum of any of the ranks: results are exact in whatever order ranks are added, and one that is left out shows.
+    """
+
+    def __init__(self, task: Task) -> None:
+        self.ranks, self.depth, self.alternates = task.ranks, task.depth, False
+        # What the period must not divide: depths (sums could all be 0), and rows (ranks would hold equal ones).
+        both = task.rows * task.depth if task.cut else task.depth
+        block = both if any(both % period for period in PERIODS) else task.depth
+        super().__init__(task.seed, task.whole_depth, block, task.dtype.itemsize == 2)
+        self.alternates = task.dtype.itemsize == 2
+        self.whole, largest = self.over_ranks()
+        for turn in range(MOST_THINNED if self.alternates else 0):
+            if largest <= EXACT[task.dtype]:
+                break
+            numbers = self.columns if turn % 2 else self.rows
+            # Every other number that differs from 0 becomes 0.
+            numbers[numbers.nonzero().flatten()[1::2]] = 0
+            self.whole, largest = self.over_ranks()
+
+    def fill_columns(self, to: Tensor, depth: int, expert: int) -> None:
+        """Fills B. In 16 bits, it changes its sign from period to period of the rank's depth."""
+        super().fill_columns(to, depth, expert)
+        if self.alternates:
+            for begin in range(self.period, len(to), 2 * self.period):
+                to[begin : begin + self.period].neg_()
+
+    def table(self, depth: int, length: int) -> Tensor:
+        """Sums over a rank's part of the depth. Of periods with different signs, nothing is left."""
+        if self.alternates:
+            rest = length % (2 * self.period)
+            depth += max(0, rest - self.period)
+            length = min(rest, 2 * self.period - rest)
+        return super().table(depth, length)
+
+    def over_ranks(self) -> tuple[Tensor, float]:
+        """Sums of all ranks, and the largest size of a sum of some of them: of those whose sums have one sign."""
+        first = self.table(0, self.depth)
+        above, below = torch.zeros_like(first), torch.zeros_like(first)
+        # Ranks that are a period apart have equal sums.
+        for rank in range(min(self.ranks, self.period)):
+            begin = rank * self.depth % self.period
+            times = math.ceil((self.ranks - rank) / self.period)
+            sums = times * first.roll((-begin, -begin - GAMMA * rank), (0, 1))
+            above += sums.clamp(min=0.0)
+            below -= sums.clamp(max=0.0)
+        return above - below, max(float(above.max()), float(below.max()))
+
+
 class Product:
     """The buffers of a product, what they hold, and what is done with them."""
 
     def __init__(self, task: Task, reporter: int) -> None:
         self.task, self.reporter = task, reporter
         m, n, k, rows, depth = task.m, task.n, task.k, task.rows, task.depth
-        self.expert = task.rank if task.scheme == "exchange" else 0
+        # What displaces the columns of this rank: the number of its expert, or of its part of a sum.
+        self.expert = task.rank if task.scheme == "exchange" or task.summed else 0
         self.own = task.empty(m if task.summed else rows, depth)
         self.other = task.empty(depth, n)
         self.gathered = task.empty(0, k)
@@ -66,20 +119,16 @@ class Product:
             self.products = task.empty(sum(task.received), n)
         # What the product is of: all rows, own rows, tokens that came.
         self.left = self.gathered if task.scheme in ("gather_first", "exchange") else self.own
-        self.pattern = Pattern(task.seed, task.whole_depth, rows, task.dtype.itemsize == 2)
-        self.whole = self.pattern.table(0, task.whole_depth)
+        if task.summed:
+            summed = Summed(task)
+            self.pattern: Pattern = summed
+            self.whole = summed.whole
+        else:
+            self.pattern = Pattern(task.seed, task.whole_depth, rows, task.dtype.itemsize == 2)
+            self.whole = self.pattern.table(0, task.whole_depth)
         self.part = self.pattern.table(task.begin(task.rank), depth)
-        self.tolerance = self.whole_tolerance()
-
-    def whole_tolerance(self) -> float:
-        """How far an element of the result may be off: `primitive::site::tolerance`."""
-        task = self.task
-        if task.dtype.itemsize > 2:
-            return 0.0
-        if not task.summed:
-            return rounding(task.dtype, float(self.whole.abs().max()))
-        tables = (self.pattern.table(task.begin(rank), task.depth) for rank in range(task.ranks))
-        return (2 * task.ranks - 1) * rounding(task.dtype, sum(float(table.abs().max()) for table in tables))
+        # How far an element of the result may be off: `primitive::tolerance`.
+        self.tolerance = rounding(task.dtype, float(self.whole.abs().max()))
 
     def multiply(self) -> None:
         """The product alone."""
@@ -329,11 +378,11 @@ class Primitive:
 
 def growth(site: Product, ranks: int) -> int:
     """Calls of an all_reduce in place that stay exact. Each one multiplies the result by the number of ranks: exactly,
-    where that is a power of two and the exponent has room."""
+    where that is a power of two, the type holds the result times every smaller number, and the exponent has room."""
     if ranks == 1:
         return UNBOUNDED
-    if ranks & (ranks - 1):
-        return 1
     largest = max(1.0, float(site.whole.abs().max()))
+    if ranks & (ranks - 1) or (ranks - 1) * largest > EXACT[site.task.dtype]:
+        return 1
     room = ROOM[site.task.dtype] - math.ceil(math.log2(largest))
     return max(1, 1 + int(room // math.log2(ranks)))

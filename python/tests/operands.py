@@ -16,7 +16,9 @@ except ImportError as missing:
     print(missing, file=sys.stderr)
     sys.exit(3)
 
+from rankmark_worker.primitive import Product
 from rankmark_worker.product import Attention, Pattern
+from rankmark_worker.steps import Task
 
 
 def product(seed: int, depth: int, block: int, narrow: bool, refills: int) -> list[list[float]]:
@@ -32,6 +34,20 @@ def product(seed: int, depth: int, block: int, narrow: bool, refills: int) -> li
     return [part.flatten().tolist() for part in (a, b, values)]
 
 
+def summed(primitive: str, dtype: str, sizes: list[int], ranks: int, rank: int) -> list[list[float]]:
+    """A rank's operands, its own products and its rows of the result, after a refill."""
+    scheme = {"tp_rowwise": "scatter_last", "dp_all_reduce": "reduce_last"}[primitive]
+    recipe = {"scheme": scheme, "options": {}, "dtype": dtype, "ranks": ranks, "seed": 1, "tokens": [0] * ranks}
+    task = Task({**recipe, **dict(zip("mnk", sizes))}, rank, torch.device("cpu"))
+    site = Product(task, rank)
+    site.refill("products")
+    products = site.products.clone()
+    rows = torch.arange(rank * task.rows, (rank + 1) * task.rows) if task.cut else torch.arange(task.m)
+    result = site.pattern.product(site.whole, task.n, 0)[site.pattern.classes(rows)]
+    # Added to 0, a negative 0 is one without a sign.
+    return [(part.double() + 0.0).flatten().tolist() for part in (site.own, site.other, products, result)]
+
+
 def attention(tokens: int, heads: int, width: int, ranks: int, rank: int) -> list[list[float]]:
     """A rank's panel and queries, in the order of native ranks, and the result, after a refill."""
     known = Attention(tokens, heads, width, ranks)
@@ -45,5 +61,8 @@ def attention(tokens: int, heads: int, width: int, ranks: int, rank: int) -> lis
 
 if __name__ == "__main__":
     wanted = json.loads(sys.argv[1])
-    products = [product(*case) for case in wanted["products"]]
-    print(json.dumps({"products": products, "attention": attention(*wanted["attention"])}))
+    makers = {"products": product, "summed": summed}
+    told = {name: [make(*case) for case in wanted[name]] for name, make in makers.items() if name in wanted}
+    if "attention" in wanted:
+        told["attention"] = attention(*wanted["attention"])
+    print(json.dumps(told))

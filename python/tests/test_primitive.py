@@ -118,6 +118,33 @@ class Checks(unittest.TestCase):
         self.assertEqual((report.count, report.compared), (1, 24 * 5))
         self.assertEqual((report.first[0]["rank"], report.first[0]["index"]), (0, 17))
 
+    def test_a_rank_that_is_left_out_of_many_is_seen(self) -> None:
+        for scheme, ranks, k in (("scatter_last", 12, 12 * 64), ("reduce_last", 16, 1024)):
+            more = {"dtype": "bf16", "m": 4 * ranks, "k": k, "ranks": ranks, "tokens": [0] * ranks}
+            place = torch.device("cpu")
+            every = [primitive.Product(Task(recipe(scheme, **more), rank, place), rank) for rank in range(ranks)]
+            for site in every:
+                self.assertEqual(site.tolerance, 0.0)
+                site.refill("operands")
+                site.multiply()
+            products = [site.products.clone() for site in every]
+            for left_out in (None, 0, ranks - 1):
+                total = torch.zeros_like(products[0])
+                for rank, product in enumerate(products):
+                    if rank != left_out:
+                        total = total + product
+                for site in every:
+                    begin = site.task.rank * site.task.rows if scheme == "scatter_last" else 0
+                    site.output.copy_(total[begin : begin + site.output.shape[0]])
+                self.assertEqual(wrong(every, "result") > 0, left_out is not None, (scheme, left_out))
+
+    def test_sums_in_place_of_sixteen_bits_begin_again_before_they_are_rounded(self) -> None:
+        more = {"dtype": "bf16", "k": 1024}
+        (site, _) = sites("reduce_last", **more)
+        self.assertGreater(primitive.growth(site, 2), 50)
+        site.whole = torch.tensor([[100.0]], dtype=torch.float64)
+        self.assertEqual([primitive.growth(site, ranks) for ranks in (2, 4)], [94, 1])
+
     def test_sums_in_place_are_exact_as_long_as_told(self) -> None:
         (site, _) = sites("reduce_last")
         calls = primitive.growth(site, 2)

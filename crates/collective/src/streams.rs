@@ -89,8 +89,8 @@ pub(crate) fn passes(parameters: &Parameters, rank: u32, peers: bool) -> Passes 
 /// The share of `rank`.
 pub(crate) fn share_of(parameters: &Parameters, rank: u32) -> Share {
     let Parameters { op, bytes, ranks, peer, in_place, .. } = *parameters;
-    let sent = parameters.counts.as_ref().map_or(0, |counts| counts.sent(rank) * parameters.dtype.bytes());
-    share(op, bytes, rank, ranks, peer, sent, in_place)
+    let got = parameters.counts.as_ref().map_or(0, |counts| counts.received(rank) * parameters.dtype.bytes());
+    share(op, bytes, rank, ranks, peer, got, in_place)
 }
 
 /// Rank `rank`'s part of `0..len` when `ranks` divide it by whole pairs of lines.
@@ -270,4 +270,36 @@ fn own(parameters: &Parameters, rank: u32, share: &Share) -> Vec<StreamPass> {
     let (from, to) = if single { (larger, larger) } else { (BufferSide::Input, BufferSide::Output) };
     let after = if single && !share.in_place { share.reads } else { 0 };
     vec![StreamPass::sum(streams(from, 0, share.reads), streams(to, after, share.writes), len)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::about::ABOUT;
+    use super::super::fields::Fields;
+    use super::*;
+
+    /// A rank that only sends has no loop, and so stands for no bytes: its limit would be a call that takes no time.
+    #[test]
+    fn loops_of_uneven_counts_do_all_that_they_stand_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("weights");
+        std::fs::write(&file, "0 1\n0 0").unwrap();
+        let flags = [
+            ("op", "all_to_allv"),
+            ("ranks", "2"),
+            ("bytes", "4KiB"),
+            ("traffic", "file"),
+            ("traffic_file", file.to_str().unwrap()),
+        ];
+        let case = record::plan::from_flags(&ABOUT, &flags, &[]).unwrap().cases.remove(0);
+        let parameters = Parameters::new(&case, &Fields::of(&case).unwrap()).unwrap();
+        for (peers, bytes) in [(true, 2 * 4096), (false, 4096)] {
+            let of_rank = |rank: u32| {
+                let all = passes(&parameters, rank, peers);
+                (all.passes.iter().map(StreamPass::traffic).sum::<u64>(), all.moved)
+            };
+            assert_eq!(of_rank(0), (0, 0), "it receives nothing");
+            assert_eq!(of_rank(1), (bytes, bytes), "it fetches all that it receives");
+        }
+    }
 }

@@ -26,8 +26,8 @@ impl Share {
 }
 
 /// The share of `rank` in an operation of S = `bytes`, every rank taking an equal part of the work where it can.
-/// `sent` is what the rank sends in an all_to_allv. In place, what is there already is not moved.
-pub(crate) fn share(op: Collective, bytes: u64, rank: u32, ranks: u32, peer: u32, sent: u64, in_place: bool) -> Share {
+/// `got` is what the rank receives in an all_to_allv: ranks fetch it. In place, what is there already is not moved.
+pub(crate) fn share(op: Collective, bytes: u64, rank: u32, ranks: u32, peer: u32, got: u64, in_place: bool) -> Share {
     let n = u64::from(ranks);
     let part = bytes / n;
     let others = ranks - 1;
@@ -44,7 +44,7 @@ pub(crate) fn share(op: Collective, bytes: u64, rank: u32, ranks: u32, peer: u32
         // An exchange: both places are read, and both are written.
         (Collective::AllToAll, true) => (2, 2, part * u64::from(others) / 2),
         (Collective::AllToAll | Collective::SendRecv, _) => (1, 1, bytes),
-        (Collective::AllToAllV, _) => (1, 1, sent),
+        (Collective::AllToAllV, _) => (1, 1, got),
         (Collective::PingPong, _) => (1, 1, if rank == 0 || rank == peer { bytes } else { 0 }),
     };
     let works_in_input =

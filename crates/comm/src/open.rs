@@ -4,8 +4,8 @@ use terms::UnknownName;
 
 use crate::staged::Staged;
 use crate::{
-    Abort, Backend, Bootstrap, Communicator, Error, GpuMemory, Model, Options, Paced, Progress, Result, Threaded,
-    backend, backends, gpus,
+    Abort, Backend, Bootstrap, Communicator, Error, GpuMemory, Model, Options, Paced, Progress, RankPlacement, Result,
+    Threaded, backend, backends, gpus,
 };
 
 /// Opens the backend of this name and wraps it as the options demand: paced, and around that a progress thread where
@@ -18,6 +18,7 @@ use crate::{
 /// [`Error::UnknownBackend`] with the nearest name; what the backend could not open.
 pub fn open(name: &str, bootstrap: &mut dyn Bootstrap, options: &Options) -> Result<(Box<dyn Communicator>, Abort)> {
     let backend = backend(name).ok_or_else(|| unknown(name))?;
+    check_pace(backend, &bootstrap.place(), options)?;
     // First: an MPI library that knows of GPUs finds the rank's context when it is initialised.
     let gpu = gpu(backend, bootstrap, options)?;
     let (mut communicator, abort) = backend.open(bootstrap, options)?;
@@ -33,6 +34,16 @@ pub fn open(name: &str, bootstrap: &mut dyn Bootstrap, options: &Options) -> Res
         communicator = Box::new(Threaded::new(communicator, abort.clone(), options)?);
     }
     Ok((communicator, abort))
+}
+
+/// Refuses a paced link between hosts: ranks agree on the instant at which an operation ends, but each host's clock
+/// counts from the start of that host. A rank would sleep until its host has run as long as the others.
+fn check_pace(backend: &dyn Backend, place: &RankPlacement, options: &Options) -> Result<()> {
+    if options.pace.is_none() || place.here >= place.size {
+        return Ok(());
+    }
+    let what = "slow down links between hosts: their clocks differ (hint: put all ranks on one host)".to_owned();
+    Err(Error::Unsupported { backend: backend.about().name, what })
 }
 
 /// What computes the times of a world of this backend without its ranks; None where only ranks can tell them.

@@ -174,9 +174,9 @@ record::fields! {
             Some("false"),
             "runs operations on a thread of the communicator",
         ),
-        pace_bandwidth: Option<f64> = world(Kind::Bandwidth, None, "slows down to a link of this bandwidth")
+        pace_bandwidth: Option<f64> = world(Kind::Bandwidth, None, "slows down to a link of this bandwidth, on one host")
             .group(groups::LINKS),
-        pace_latency: Option<f64> = world(Kind::Seconds, None, "slows down to a link of this latency")
+        pace_latency: Option<f64> = world(Kind::Seconds, None, "slows down to a link of this latency, on one host")
             .group(groups::LINKS),
     }
 }

@@ -8,6 +8,7 @@ use terms::{Dtype, FieldError, Mode};
 use super::fields::PrimitiveFields;
 use super::implementation::CHUNKS;
 use super::implementations::{self, ALL};
+use super::pattern::PERIODS;
 use super::resolve::{chosen, task};
 use super::task::{Options, Scheme, whole};
 use super::words::Primitive;
@@ -129,6 +130,11 @@ fn check_sizes(case: &Case, options: &Options) -> Result<(), FieldError> {
         let message = format!("sums of {sums} products have no exact result to check against");
         return Err(problem("k", message, "at most 16777216 over all ranks"));
     }
+    let depth = task.depth();
+    if task.is_summed() && task.dtype.bytes() == 2 && PERIODS.iter().all(|period| depth.is_multiple_of(2 * period)) {
+        let message = format!("sums of {depth} products of {} are all 0 in the data that is checked", task.dtype);
+        return Err(problem("k", message, "another `k`"));
+    }
     Ok(())
 }
 
@@ -225,6 +231,7 @@ mod tests {
         refused(&[("primitive", "tp_rowwise"), ("implementation", "dispatch_only")], "a part of ep_all_to_all");
         refused(&[("primitive", "tp_rowwise"), ("backend", "sim")], "a simulated backend does not model computation");
         refused(&[("primitive", "tp_rowwise"), ("k", "0")], "`k` must be a whole number from 1");
+        refused(&[("primitive", "dp_all_reduce"), ("dtype", "bf16"), ("k", "120982")], "of bf16 are all 0");
     }
 
     #[test]

@@ -4,6 +4,9 @@
 //! `b(p, j) = T[(p + BETA j + GAMMA e) mod P]`, for row i, depth p, column j and expert e. So an element of the product
 //! depends on `(ALPHA i + shift) mod P` and `(BETA j + GAMMA e) mod P` alone: one table of P x P sums holds all of them. The
 //! numbers are so small that f32 adds them up exactly, in any order.
+//!
+//! Where ranks add up their products, e is the rank, and sums of some of the ranks are rounded to the type on their way. Operands of
+//! 16 bits are such that the type holds each of these sums ([`Pattern::fit`]).
 
 use device::Slice;
 use engine::{Element, Wide};
@@ -12,6 +15,7 @@ use measure::WrongReport;
 use record::WrongElement;
 use terms::Dtype;
 
+use super::task::Task;
 use super::words::Drawn;
 
 /// Steps of the sequences from row to row, from column to column, and from expert to expert.
@@ -22,6 +26,8 @@ pub(super) const GAMMA: usize = 17;
 pub(super) const SHIFT: usize = 97;
 /// Periods. The second is for blocks of a multiple of the first: ranks would hold equal rows.
 pub(super) const PERIODS: [usize; 2] = [251, 241];
+/// How often operands are thinned at most: then one number of each sequence is left.
+const MOST_THINNED: usize = 16;
 /// Wrong elements that a rank reports, at most.
 const MOST_REPORTED: usize = 8;
 
@@ -54,8 +60,11 @@ pub(super) use with_element;
 #[derive(Clone, Debug)]
 pub(super) struct Pattern {
     rows: Vec<f64>,
+    /// Followed by the same numbers with the other sign.
     columns: Vec<f64>,
     shift: usize,
+    /// B changes its sign from period to period of a rank's depth.
+    alternates: bool,
 }
 
 /// Sums over a stretch of the depth.
@@ -95,7 +104,7 @@ impl Pattern {
     /// and less have amplitude 1, so that few sums exceed what they hold exactly.
     pub(super) fn new(seed: u64, depth: usize, block: usize, dtype: Dtype, drawn: Drawn) -> Self {
         let period = PERIODS.into_iter().find(|period| !block.is_multiple_of(*period)).unwrap_or(PERIODS[0]);
-        let [rows, columns] = match drawn {
+        let [rows, mut columns]: [Vec<f64>; 2] = match drawn {
             Drawn::Exact => {
                 let mut sequence = sequences(seed, period, amplitude(depth, dtype));
                 std::array::from_fn(|_| sequence().into_iter().map(f64::from).collect())
@@ -105,7 +114,45 @@ impl Pattern {
                 std::array::from_fn(|_| (0..period).map(|_| random(next(), dtype)).collect())
             }
         };
-        Self { rows, columns, shift: 0 }
+        let negative: Vec<f64> = columns.iter().map(|value| 0.0 - value).collect();
+        columns.extend(negative);
+        Self { rows, columns, shift: 0, alternates: false }
+    }
+
+    /// The pattern of a task that multiplies matrices, and its sums over the whole depth and over the rank's part.
+    pub(super) fn for_task(task: &Task) -> (Self, [SumTable; 2]) {
+        let (depth, whole) = (task.depth(), task.whole_depth());
+        let mut pattern = Self::new(task.seed, whole, task.block(), task.dtype, task.means.drawn);
+        if task.is_summed() && task.dtype.bytes() == 2 && task.means.drawn == Drawn::Exact {
+            pattern.fit(task.ranks, depth, task.dtype.exact_integers() as f64);
+        }
+        let whole = match task.is_summed() {
+            true => pattern.table(0, depth).over_ranks(task.ranks, depth).0,
+            false => pattern.table(0, whole),
+        };
+        let part = pattern.table(task.depth_begin(task.rank), depth);
+        (pattern, [whole, part])
+    }
+
+    /// Makes the sum of any of these ranks' products one that the type holds: a whole number up to `exact`. So results are exact in
+    /// whatever order ranks are added, and a rank that is left out shows.
+    ///
+    /// Two periods of a rank's depth with different signs add up to nothing, so sums do not grow with the depth. Where ranks are so
+    /// many that their sums are still too large, fewer numbers of A and B differ from 0.
+    fn fit(&mut self, ranks: usize, depth: usize, exact: f64) {
+        self.alternates = true;
+        let period = self.period();
+        for turn in 0..MOST_THINNED {
+            let (_, largest) = self.table(0, depth).over_ranks(ranks, depth);
+            if largest <= exact {
+                return;
+            }
+            if turn.is_multiple_of(2) {
+                thin(&mut self.rows);
+            } else {
+                self.columns.chunks_exact_mut(period).for_each(thin);
+            }
+        }
     }
 
     /// Other rows from now on.
@@ -134,23 +181,31 @@ impl Pattern {
         Picture { values: Values::Rows, numbers: &self.rows, period, columns: len, step: 1, lines }
     }
 
-    /// B: `len` rows of the depth from `depth` on, so many columns, for an expert.
+    /// B: `len` rows of the depth from `depth` on, where a rank's part begins, so many columns, for an expert.
     pub(super) fn columns(&self, depth: usize, len: usize, columns: usize, expert: usize) -> Picture<'_> {
         let period = self.period();
-        let lines = (depth..depth + len).map(|row| (0, (row + self.column(expert)) % period)).collect();
+        let base = |row: usize| if self.alternates && row / period % 2 == 1 { period } else { 0 };
+        let lines = (0..len).map(|row| (base(row), (depth + row + self.column(expert)) % period)).collect();
         Picture { values: Values::Columns, numbers: &self.columns, period, columns, step: BETA, lines }
     }
 
-    /// B stored `[columns, len]`.
-    pub(super) fn columns_transposed(&self, depth: usize, len: usize, columns: usize) -> Picture<'_> {
+    /// B stored `[columns, len]`, where its sign does not change.
+    pub(super) fn columns_transposed(&self, depth: usize, len: usize, columns: usize, expert: usize) -> Picture<'_> {
         let period = self.period();
-        let lines = (0..columns).map(|column| (0, (depth + BETA * column) % period)).collect();
+        let begin = depth + self.column(expert);
+        let lines = (0..columns).map(|column| (0, (begin + BETA * column) % period)).collect();
         Picture { values: Values::Columns, numbers: &self.columns, period, columns: len, step: 1, lines }
     }
 
-    /// The sums of the depth's elements `depth..depth + len`.
+    /// The sums of the depth's elements `depth..depth + len`, where a rank's part begins.
     pub(super) fn table(&self, depth: usize, len: usize) -> SumTable {
-        SumTable::new(&self.rows, &self.columns, depth, len)
+        let twice = 2 * self.period();
+        // Pairs of periods with different signs add up to nothing; of what is left, so does all that is there with both signs.
+        let (begin, len) = match self.alternates {
+            true => ((len % twice).saturating_sub(self.period()), (len % twice).min(twice - len % twice)),
+            false => (0, len),
+        };
+        SumTable::new(&self.rows, &self.columns, depth + begin, len)
     }
 
     /// Rows of a product with so many columns, each of an expert, by one of the site's tables.
@@ -223,6 +278,11 @@ pub(super) fn amplitude(depth: usize, dtype: Dtype) -> i64 {
     (room as i64).clamp(1, most)
 }
 
+/// Every other number that differs from 0 becomes 0; the first one stays.
+fn thin(numbers: &mut [f64]) {
+    numbers.iter_mut().filter(|value| **value != 0.0).skip(1).step_by(2).for_each(|value| *value = 0.0);
+}
+
 /// Random words: xorshift64* (Vigna, "An experimental exploration of Marsaglia's xorshift generators").
 fn draws(seed: u64) -> impl FnMut() -> u64 {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
@@ -268,6 +328,33 @@ impl SumTable {
         };
         let sums = (0..period).flat_map(|x| (0..period).map(move |y| (x, y))).map(|(x, y)| entry(x, y)).collect();
         Self { period, sums }
+    }
+
+    /// The sums of so many ranks, the first of which has these, and the largest size of a sum of some of them.
+    ///
+    /// Each rank's depth begins where that of the rank before it ends, and its columns are displaced by its number. The largest sum of
+    /// some ranks is that of all whose sums have one sign.
+    pub(super) fn over_ranks(&self, ranks: usize, depth: usize) -> (Self, f64) {
+        let period = self.period;
+        // Ranks that are a period apart have equal sums.
+        let place = |rank: usize| {
+            let begin = rank * depth % period;
+            (begin, (begin + GAMMA * rank) % period, (ranks - rank).div_ceil(period) as f64)
+        };
+        let places: Vec<(usize, usize, f64)> = (0..ranks.min(period)).map(place).collect();
+        let mut largest = 0.0_f64;
+        let entry = |(x, y): (usize, usize)| {
+            let [mut above, mut below] = [0.0_f64; 2];
+            for (row, column, times) in &places {
+                let sum = times * self.sums[(x + row) % period * period + (y + column) % period];
+                above += sum.max(0.0);
+                below += sum.min(0.0);
+            }
+            largest = largest.max(above).max(-below);
+            above + below
+        };
+        let sums = (0..period).flat_map(|x| (0..period).map(move |y| (x, y))).map(entry).collect();
+        (Self { period, sums }, largest)
     }
 
     /// The sums of rows of a class, by the class of the column.
@@ -405,7 +492,7 @@ mod tests {
             let different: std::collections::BTreeSet<u64> = pattern.rows.iter().map(|value| value.to_bits()).collect();
             assert!(different.len() > 20 && pattern.sizes().iter().all(|size| *size > 0.8), "{dtype}");
             let (a, b) = (pattern.rows(0..rows, 0, depth), pattern.columns(0, depth, columns, 0));
-            let transposed = pattern.columns_transposed(0, depth, columns);
+            let transposed = pattern.columns_transposed(0, depth, columns, 0);
             let table = pattern.table(0, depth);
             let product = pattern.product((0..rows).map(|row| (row, 0)), columns, (0, &table));
             for (i, j) in (0..rows).flat_map(|i| (0..columns).map(move |j| (i, j))) {

@@ -105,13 +105,12 @@ impl Site {
         let attention = attends.then(|| Attention::new(&task)).transpose()?;
         let of_gpu = machine.gpu().filter(|_| attends);
         let attention_there = of_gpu.map(|gpu| AttentionOnGpu::new(&task, gpu)).transpose()?;
-        let depth = if attends { 1 << 24 } else { task.whole_depth() };
-        let pattern = Pattern::new(task.seed, depth, task.rows(), task.dtype, task.means.drawn);
-        let tables = if attends {
-            [pattern.table(0, 0), pattern.table(0, 0)]
+        let (pattern, tables) = if attends {
+            let pattern = Pattern::new(task.seed, 1 << 24, task.rows(), task.dtype, task.means.drawn);
+            let empty = pattern.table(0, 0);
+            (pattern, [empty.clone(), empty])
         } else {
-            let begin = task.depth_begin(task.rank);
-            [pattern.table(0, task.whole_depth()), pattern.table(begin, task.depth())]
+            Pattern::for_task(&task)
         };
         let tolerances = tolerances(&task, &pattern, &tables);
         let (oracle, reporter) = (Oracle::new(&task), context.rank);

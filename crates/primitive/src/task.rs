@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 use terms::{Collective, Dtype, Named, Space};
 
 use super::experts::Routing;
+use super::pattern::PERIODS;
 use super::product::Size;
 use super::words::{Drawn, Order, Primitive};
 
@@ -88,9 +89,26 @@ impl Task {
 
     /// Types of the buffers, in the order of [`Task::elements`].
     pub(super) fn dtypes(&self) -> [Dtype; 5] {
-        let wide =
-            if matches!(self.scheme, Scheme::ScatterLast | Scheme::ReduceLast) { self.result() } else { self.dtype };
+        let wide = if self.is_summed() { self.result() } else { self.dtype };
         [self.dtype, self.dtype, wide, self.dtype, self.result()]
+    }
+
+    /// Whether ranks add up their products.
+    pub(super) fn is_summed(&self) -> bool {
+        matches!(self.scheme, Scheme::ScatterLast | Scheme::ReduceLast)
+    }
+
+    /// What the period of operands must not divide: the rows of a rank, which would equal those of another, and the depth of products
+    /// that ranks add up, whose sums could all be 0. The depth alone, where each period divides one of them.
+    pub(super) fn block(&self) -> usize {
+        let depth = self.depth();
+        match self.scheme {
+            Scheme::ScatterLast if PERIODS.iter().any(|period| !(self.rows() * depth).is_multiple_of(*period)) => {
+                self.rows() * depth
+            }
+            Scheme::ScatterLast | Scheme::ReduceLast => depth,
+            _ => self.rows(),
+        }
     }
 
     /// Rows of A, tokens, or rows of a result that belong to each rank.
@@ -110,10 +128,7 @@ impl Task {
 
     /// Where this rank's part of the depth begins.
     pub(super) fn depth_begin(&self, rank: usize) -> usize {
-        match self.scheme {
-            Scheme::ScatterLast | Scheme::ReduceLast => rank * self.depth(),
-            _ => 0,
-        }
+        if self.is_summed() { rank * self.depth() } else { 0 }
     }
 
     /// The product of the rank that multiplies most; of attention, both products as one.

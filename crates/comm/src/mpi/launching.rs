@@ -106,9 +106,8 @@ pub(super) struct Extras {
 impl Extras {
     pub(super) fn new(own: &MpiSettings, facts: &Facts, wished: &[(String, String)]) -> Result<Self, String> {
         let mut extras = Self::default();
-        if facts.vendor == Vendor::Intel {
-            // It would bind ranks again when they initialise it.
-            extras.set("I_MPI_PIN", "0");
+        for name in binding_variables(facts.vendor) {
+            extras.set(name, "0");
         }
         if own.tuned {
             if wished.iter().any(|(name, _)| name == TUNABLES.0) {
@@ -136,6 +135,16 @@ impl Extras {
 
     fn set(&mut self, name: &str, value: &str) {
         self.environment.push((name.to_owned(), value.to_owned()));
+    }
+}
+
+/// Variables that keep a library from binding ranks again when they initialise it. MVAPICH that binds ranks to cores
+/// does not grant MPI_THREAD_MULTIPLE either. The second name is that of version 3.
+const fn binding_variables(vendor: Vendor) -> &'static [&'static str] {
+    match vendor {
+        Vendor::Intel => &["I_MPI_PIN"],
+        Vendor::Mvapich => &["MV2_ENABLE_AFFINITY", "MVP_ENABLE_AFFINITY"],
+        Vendor::OpenMpi | Vendor::Mpich => &[],
     }
 }
 
@@ -195,6 +204,15 @@ mod tests {
         let wished = [("GLIBC_TUNABLES".to_owned(), "x".to_owned())];
         assert!(extras(Vendor::Mpich, json!({"mpi_tuned": true}), &wished).is_err());
         assert_eq!(extras(Vendor::Intel, json!({}), &[]).unwrap().environment[0].0, "I_MPI_PIN");
+    }
+
+    #[test]
+    fn no_library_binds_ranks_again() {
+        let unbound = |vendor| extras(vendor, json!({}), &[]).unwrap().environment;
+        let off = |name: &str| (name.to_owned(), "0".to_owned());
+        assert_eq!(unbound(Vendor::Mvapich), [off("MV2_ENABLE_AFFINITY"), off("MVP_ENABLE_AFFINITY")]);
+        assert_eq!(unbound(Vendor::Intel), [off("I_MPI_PIN")]);
+        assert!(unbound(Vendor::Mpich).is_empty());
     }
 
     #[test]

@@ -214,8 +214,35 @@ pub(super) fn find(name: Option<&str>) -> std::result::Result<Opened, String> {
     for name in NAMES {
         match Opened::open(name) {
             Ok(opened) => return Ok(opened),
-            Err(why) => reasons.push(why),
+            Err(why) => reasons.push((name, why)),
         }
     }
-    Err(reasons.first().cloned().unwrap_or_default())
+    Err(most_telling(&reasons))
+}
+
+/// What the loader says behind the name of a file that it does not find: the library's, or that of one that it needs.
+const ABSENT: &str = "cannot open shared object file: No such file";
+
+/// Why none of these libraries can be used: what is wrong with one that is there, if any is.
+fn most_telling(reasons: &[(&str, String)]) -> String {
+    let is_there = |(name, why): &&(&str, String)| !why.starts_with(&format!("{name}: {ABSENT}"));
+    reasons.iter().find(is_there).or(reasons.first()).map(|(_, why)| why.clone()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_library_that_is_there_says_why_none_can_be_used() {
+        let absent = |name: &'static str, file: &str| {
+            (name, format!("{file}: cannot open shared object file: No such file or directory"))
+        };
+        let (first, second) = (absent("libmpi.so.40", "libmpi.so.40"), absent("libmpich.so.12", "libmpich.so.12"));
+        assert_eq!(most_telling(&[first.clone(), second.clone()]), first.1);
+        let unknown = ("libmpi.so", "/opt/libmpi.so calls itself `Some MPI`".to_owned());
+        assert_eq!(most_telling(&[first.clone(), second.clone(), unknown.clone()]), unknown.1);
+        let broken = absent("libmpi.so.12", "libfabric.so.1");
+        assert_eq!(most_telling(&[first, second, broken.clone()]), broken.1);
+    }
 }

@@ -15,7 +15,7 @@ use crate::agree::agree;
 use crate::gpus::{self, Opened};
 use crate::{Abort, Call, Communicator, Devices, Error, Result, Shape, Ticket, Wait, wait};
 
-/// Bytes of the device that calls in memory of the host go through: words that ranks agree on, on several hosts.
+/// Bytes of the device that most calls in memory of the host go through: words that ranks agree on, on several hosts.
 const STAGED: usize = 4096;
 /// Bytes beside them that a barrier overwrites.
 const SCRATCH: usize = 64;
@@ -102,18 +102,21 @@ impl RankOnGpu {
         handle.wait(&mut || points.last.is_done().map_err(refused))
     }
 
-    /// A call on a few bytes of the host, through the device.
+    /// A call on bytes of the host, through the device: mostly a few. Results that ranks compare, and what many ranks
+    /// tell each other, are longer and have memory of their own.
     fn run_staged(&mut self, call: &Call) -> Result<()> {
         let (input, output) = (call.input.len(), call.output.len());
-        let too_long = || Error::Unsupported { backend: NAME, what: format!("move {input} bytes of the host") };
-        let half = STAGED / 2;
-        let places = if input.max(output) <= half {
-            (self.small.slice(0, input), self.small.slice(half, output))
-        } else {
-            (None, None)
+        let longest = input.max(output);
+        let (room, half) = match longest <= STAGED / 2 {
+            true => (self.small.clone(), STAGED / 2),
+            false => (gpus::buffer(NAME, &self.gpu, 2 * longest)?, longest),
         };
-        let (Some(from), Some(to)) = places else { return Err(too_long()) };
-        let mut bytes = vec![0; input.max(output)];
+        let part = |begin: usize, len: usize| {
+            let outside = || Error::InvalidCall("a call on bytes of the host is longer than its buffer".to_owned());
+            room.slice(begin, len).ok_or_else(outside)
+        };
+        let (from, to) = (part(0, input)?, part(half, output)?);
+        let mut bytes = vec![0; longest];
         // SAFETY: the slice lies inside its region, of memory of the host, and no operation is in flight.
         unsafe { std::ptr::copy_nonoverlapping(call.input.ptr(), bytes.as_mut_ptr(), input) };
         from.write(&bytes[..input]).map_err(refused)?;

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use comm::{Call, Options, Pace, Paced, Threaded, Wait};
+use comm::{Bootstrap, Call, Options, Pace, Paced, RankPlacement, Threaded, Wait};
 use device::Queue;
 use terms::{Bandwidth, Collective, Seconds};
 
@@ -42,6 +42,26 @@ fn on_a_fake_clock_the_rule_is_exact() {
         comm.run(&Call { op: Collective::PingPong, peer: 1, input, output, ..buffer }).unwrap();
         assert_eq!(clock.now_ns(), 235_000 + 2 * 51_000);
     });
+}
+
+/// Rank 0, with rank 1 on another host.
+struct Apart;
+
+impl Bootstrap for Apart {
+    fn place(&self) -> RankPlacement {
+        RankPlacement { rank: 0, size: 2, host: "a".to_owned(), index: 0, here: 1 }
+    }
+
+    fn all_gather(&mut self, bytes: &[u8]) -> comm::Result<Vec<Vec<u8>>> {
+        Ok(vec![bytes.to_vec(); 2])
+    }
+}
+
+/// Deadlines are instants of one clock, and hosts did not start at the same time.
+#[test]
+fn ranks_of_several_hosts_have_no_paced_link() {
+    let refused = comm::open("sim", &mut Apart, &paced(1e9, 50e-6)).map(drop).unwrap_err().to_string();
+    assert!(refused.starts_with("backend `sim` cannot slow down links between hosts"), "{refused}");
 }
 
 #[test]

@@ -72,10 +72,10 @@ impl Site {
             return self.written(&self.other, |experts| oracle.fill_experts(experts));
         }
         let (depth, begin) = (self.task.depth(), self.task.depth_begin(rank));
-        let expert = if self.task.scheme == Scheme::Exchange { rank } else { 0 };
+        let expert = self.own_columns();
         let is_transposed = self.machine.gpu().is_some_and(|gpu| gpu.arithmetic().needs().1);
         let columns = match is_transposed {
-            true => self.pattern.columns_transposed(begin, depth, n),
+            true => self.pattern.columns_transposed(begin, depth, n, expert),
             false => self.pattern.columns(begin, depth, n, expert),
         };
         self.fill(&self.other, dtype, &columns);
@@ -85,10 +85,15 @@ impl Site {
 
     /// The rows of A that this rank has.
     fn own_rows(&self) -> std::ops::Range<usize> {
-        match self.task.scheme {
-            Scheme::ScatterLast | Scheme::ReduceLast => 0..self.task.m,
-            _ => self.task.rank * self.task.rows()..(self.task.rank + 1) * self.task.rows(),
+        if self.task.is_summed() {
+            return 0..self.task.m;
         }
+        self.task.rank * self.task.rows()..(self.task.rank + 1) * self.task.rows()
+    }
+
+    /// The number that displaces the columns of this rank's B: that of its expert, or of its part of a sum.
+    fn own_columns(&self) -> usize {
+        if self.task.scheme == Scheme::Exchange || self.task.is_summed() { self.task.rank } else { 0 }
     }
 
     /// The rows of the result that this rank has.
@@ -137,7 +142,7 @@ impl Site {
         if let Some(oracle) = &self.oracle {
             return self.written(&at, |at| oracle.fill_products(at));
         }
-        let expert = if self.task.scheme == Scheme::Exchange { self.task.rank } else { 0 };
+        let expert = self.own_columns();
         let rows = rows.into_iter().map(|row| (row, expert));
         self.fill(&at, self.task.result(), &self.pattern.product(rows, self.task.n, (1, &self.tables[1])));
     }
@@ -200,7 +205,7 @@ impl Site {
 
     /// What must stand where: the type, the matrix, and how far its elements may be off.
     fn expected(&self, left: Left) -> (Slice, Dtype, Picture<'_>, f64) {
-        let Task { dtype, n, rank, .. } = self.task;
+        let Task { dtype, n, .. } = self.task;
         let exchanges = self.task.scheme == Scheme::Exchange;
         match left {
             Left::Gathered => {
@@ -209,7 +214,8 @@ impl Site {
             }
             Left::Products => {
                 let (at, rows) = self.products();
-                let rows = rows.into_iter().map(|row| (row, if exchanges { rank } else { 0 }));
+                let expert = self.own_columns();
+                let rows = rows.into_iter().map(|row| (row, expert));
                 let picture = self.pattern.product(rows, n, (1, &self.tables[1]));
                 (at, self.task.result(), picture, self.tolerances[1])
             }

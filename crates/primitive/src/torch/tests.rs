@@ -8,7 +8,7 @@ use terms::Dtype;
 
 use super::super::about::{ABOUT, complete};
 use super::super::attention::Attention;
-use super::super::pattern::{Comparison, Pattern, elements, elements_mut};
+use super::super::pattern::{Comparison, Pattern, Picture, elements, elements_mut};
 use super::super::words::Drawn;
 use super::*;
 use crate::facts::facts;
@@ -116,6 +116,43 @@ fn product(seed: u64, depth: usize, block: usize, narrow: bool, refills: usize) 
     let table = pattern.table(3, depth);
     pattern.product((40..45).map(|row| (row, 2)), 7, (0, &table)).fill(&c, Dtype::F32);
     [a, b, c].iter().map(numbers).collect()
+}
+
+/// A case of `dp_all_reduce` or `tp_rowwise` on one of many ranks: sizes `[m, n, k]`, ranks, the rank.
+type Summed = (&'static str, &'static str, [usize; 3], usize, usize);
+
+/// Operands of a rank, its own products and its rows of the result, after a refill.
+fn summed((primitive, dtype, [m, n, k], ranks, rank): Summed) -> Vec<Vec<f64>> {
+    let flags = [("primitive", primitive), ("dtype", dtype), ("implementation", "sequential")];
+    let case = plan(&flags).unwrap().cases.remove(0);
+    let task = super::super::resolve::task(&case, &PrimitiveFields::of(&case).unwrap()).unwrap();
+    let task = Task { m, n, k, ranks, rank, ..task };
+    let (mut pattern, [whole, part]) = Pattern::for_task(&task);
+    pattern.displace();
+    let (begin, depth) = (task.depth_begin(rank), task.depth());
+    let rows = if task.scheme == Scheme::ScatterLast { rank * task.rows()..(rank + 1) * task.rows() } else { 0..m };
+    let all = |picture: Picture<'_>, count: usize| -> Vec<f64> { (0..count).map(|index| picture.at(index)).collect() };
+    let len = rows.len() * n;
+    vec![
+        all(pattern.rows(0..m, begin, depth), m * depth),
+        all(pattern.columns(begin, depth, n, rank), depth * n),
+        all(pattern.product((0..m).map(|row| (row, rank)), n, (1, &part)), m * n),
+        all(pattern.product(rows.map(|row| (row, 0)), n, (0, &whole)), len),
+    ]
+}
+
+#[test]
+fn the_packages_operands_and_sums_on_many_ranks_are_ours() {
+    let cases: [Summed; 4] = [
+        ("tp_rowwise", "bf16", [24, 5, 6 * 1300], 6, 2),
+        ("dp_all_reduce", "bf16", [9, 4, 250], 64, 63),
+        ("dp_all_reduce", "f16", [9, 4, 251], 300, 270),
+        ("dp_all_reduce", "f32", [9, 4, 502], 3, 1),
+    ];
+    let Some(theirs) = facts("sums of the Python package", "operands.py", &json!({"summed": cases})) else { return };
+    for (case, theirs) in cases.into_iter().zip(theirs["summed"].as_array().unwrap()) {
+        assert_eq!(&json!(summed(case)), theirs, "{case:?}");
+    }
 }
 
 #[test]
