@@ -185,6 +185,20 @@ impl Canary {
         }
     }
 
+    /// This look without what cores did while the case's ranks paused, between these two looks before it.
+    #[must_use]
+    pub(crate) fn without_pause(mut self, paused: &Self, resumed: &Self) -> Self {
+        let cores = self.system.cores.zip(paused.system.cores).zip(resumed.system.cores);
+        self.system.cores = cores.map(|((own, from), to)| CoreTime {
+            busy_s: own.busy_s - (to.busy_s - from.busy_s),
+            all_s: own.all_s - (to.all_s - from.all_s),
+            own_s: own.own_s - (to.own_s - from.own_s),
+        });
+        let used = self.used_s.zip(paused.used_s).zip(resumed.used_s);
+        self.used_s = used.map(|((own, from), to)| own - (to - from));
+        self
+    }
+
     /// What tells states of the machine apart: the host's number, what was looked at, and what was seen.
     pub fn levels(&self) -> impl Iterator<Item = (u32, CanaryKind, Option<f64>)> {
         (0..).zip(&self.hosts).flat_map(|(host, seen)| {

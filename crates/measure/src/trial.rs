@@ -100,9 +100,10 @@ impl Trial {
         self.steady = self.steady.or(later.steady);
         self.wrong.extend(later.wrong);
         self.limits.extend(later.limits);
-        // What the machine did between both looks counts, whichever looked.
+        // What the machine did between both looks counts, whichever looked. Programs on its cores do not count while this side of
+        // a comparison paused: ranks of the other side are among them.
         self.canaries = match (self.canaries, later.canaries) {
-            (Some((before, _)), Some((_, after))) => Some((before, after)),
+            (Some((before, paused)), Some((resumed, after))) => Some((before, after.without_pause(&paused, &resumed))),
             (one, other) => one.or(other),
         };
         if self.arrivals.iter().all(Vec::is_empty) {
@@ -141,6 +142,7 @@ impl Trial {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{CoreTime, SystemCounters};
     use record::WrongElement;
 
     #[test]
@@ -161,5 +163,30 @@ mod tests {
         assert!((median - 30e-9).abs() < 1e-18, "{median}: of 20 and 40, the maxima over ranks");
         assert_eq!(trial.wrong.iter().map(|report| report.count).sum::<u64>(), 1);
         assert_eq!((trial.round, trial.begun_s, trial.sampling_s, trial.span_s), (3, 7.0, 1.0, 2.0));
+    }
+
+    /// Between the slices of one side of a comparison, ranks of the other side work.
+    #[test]
+    fn what_cores_do_between_two_slices_is_not_that_of_other_programs() {
+        let at = |busy_s, all_s, used_s| {
+            let cores = Some(CoreTime { busy_s, all_s, own_s: 0.5 });
+            Canary {
+                used_s: Some(used_s),
+                system: SystemCounters { cores, ..SystemCounters::default() },
+                ..Canary::default()
+            }
+        };
+        let slice = |before, after| Trial { canaries: Some((before, after)), ..Trial::default() };
+        let others = |busy_s: f64| {
+            // Two cores, of which the ranks of this side use one for a second in each slice.
+            let first = slice(at(10.0, 20.0, 1.0), at(11.0, 22.0, 2.0));
+            let second = slice(at(11.0 + busy_s, 30.0, 2.0), at(12.0 + busy_s, 32.0, 3.0));
+            let (before, after) = first.joined(second).canaries.unwrap();
+            before.others(&after).unwrap()
+        };
+        assert!(others(8.0).abs() < 1e-9 && others(0.0).abs() < 1e-9, "{} {}", others(8.0), others(0.0));
+        let blind = slice(Canary::default(), Canary::default());
+        let (before, after) = slice(at(10.0, 20.0, 1.0), at(11.0, 22.0, 2.0)).joined(blind).canaries.unwrap();
+        assert_eq!(before.others(&after), None);
     }
 }

@@ -46,6 +46,8 @@ pub(crate) struct Visit<'a> {
     world: &'a mut dyn World,
     round: Round,
     begun: Instant,
+    /// What samples that were asked for by number took: they may take their time, as long as ranks answer.
+    untimed: Duration,
     /// How each rank's clock runs against that of rank 0, by rank; None where all have one clock, or it is not known.
     fits: Option<Vec<Option<ClockFit>>>,
     trial: Trial,
@@ -55,7 +57,7 @@ impl<'a> Visit<'a> {
     pub(crate) fn new(run: &'a mut CaseRun, world: &'a mut dyn World, round: Round, begun: Instant) -> Self {
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let trial = Trial { round: round.number, fresh: round.fresh, begun_s: since.as_secs_f64(), ..Trial::default() };
-        Self { settings: run.settings.clone(), run, world, round, begun, fits: None, trial }
+        Self { settings: run.settings.clone(), run, world, round, begun, untimed: Duration::ZERO, fits: None, trial }
     }
 
     fn is_first(&self) -> bool {
@@ -64,7 +66,7 @@ impl<'a> Visit<'a> {
 
     /// Time until the trial's deadline.
     fn left(&self) -> Duration {
-        self.settings.deadline().saturating_sub(self.begun.elapsed())
+        (self.settings.deadline() + self.untimed).saturating_sub(self.begun.elapsed())
     }
 
     /// Whether this trial may make extra measurements. The first trial makes all but those that take longer than its samples;
@@ -277,11 +279,12 @@ impl Visit<'_> {
             let asked = Instant::now();
             let group = self.take(if series.is_empty() { 1 } else { 8 }, calls)?.slowest();
             spent += self.wall_s(group.iter().sum::<f64>() / 1e9, asked);
+            let each = group.iter().copied().fold(0.0, f64::max) / 1e9;
             series.extend(group);
             // Only what is recent counts: a long cold start must not be dragged along.
             let recent = &series[series.len().saturating_sub(64)..];
             let steady = stats::steady(recent);
-            if steady || spent >= budget || series.len() >= 512 {
+            if steady || spent >= budget || series.len() >= 512 || self.samples_that_fit(8.0 * each) == 0 {
                 // Fewer than 16 samples cannot tell.
                 self.trial.steady = (recent.len() >= 16).then_some(steady);
                 return Ok(recent.to_vec());
@@ -296,7 +299,7 @@ impl Visit<'_> {
             let left = samples - series.len() as u32;
             let asked = Instant::now();
             let taken = self.take(chunk.min(left), self.trial.calls)?.slowest();
-            self.begun += asked.elapsed();
+            self.untimed += asked.elapsed();
             let each = taken.iter().copied().fold(0.0, f64::max) / 1e9;
             chunk = ((WARM_UP_CHUNK_SECONDS / each.max(1e-9)) as u32).max(1);
             series.extend(taken);
@@ -338,8 +341,7 @@ impl Visit<'_> {
             let samples = self.take(chunk, calls)?;
             wall_each = self.wall_s(0.0, asked) / f64::from(chunk);
             if self.settings.iters.is_some() {
-                // What the user asked for by number may take its time, as long as ranks answer.
-                self.begun += asked.elapsed();
+                self.untimed += asked.elapsed();
             }
             self.trial.look_at_sensors();
             self.trial.samples.append(samples);
@@ -354,8 +356,9 @@ impl Visit<'_> {
         Ok(())
     }
 
-    /// Samples of so many seconds until the trial has to end.
+    /// Samples of so many seconds until the trial has to end. Those of simulated seconds take hardly any time.
     fn samples_that_fit(&self, each: f64) -> u32 {
+        let each = if self.run.simulated { 0.0 } else { each };
         let left = self.round.until.map(|until| until.saturating_duration_since(Instant::now()).as_secs_f64());
         left.map_or(u32::MAX, |left| if each.is_finite() { (left / each.max(1e-9)) as u32 } else { 1 })
     }

@@ -53,6 +53,8 @@ fn words(running: f64, cores: usize, ranks: u32) -> Option<String> {
     let used = running.min(cores as f64);
     let is_crowded = used >= 0.5 && used + f64::from(ranks) > cores as f64;
     is_crowded.then(|| {
+        // A median of 0.5 is one program in half of the looks.
+        let used = used.max(1.0);
         let cores = count(cores, "core", "cores");
         let verb = if ranks == 1 { "is" } else { "are" };
         let ranks = count(ranks as usize, "rank", "ranks");
@@ -81,5 +83,7 @@ mod tests {
         let note = words(5.0, 2, 2).unwrap();
         assert!(note.starts_with("other programs use 2 of 2 cores, and 2 ranks are to run"), "{note}");
         assert!(words(1.0, 2, 2).is_some() && words(60.0, 64, 8).is_some());
+        let note = words(0.5, 2, 2).unwrap();
+        assert!(note.starts_with("other programs use 1 of 2 cores"), "{note}");
     }
 }

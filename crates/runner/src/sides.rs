@@ -151,9 +151,10 @@ fn matched(sides: [&[Case]; 2], named: &HashSet<&str>) -> Result<(Vec<Matched>, 
     let (mut found, mut alone_a, mut used) = (Vec::new(), Vec::new(), HashSet::new());
     for case in a {
         let apart = apart(sides, &case.benchmark, named);
-        let same = |other: &&Case| {
-            other.benchmark == case.benchmark && common(&other.parameters, &apart).eq(common(&case.parameters, &apart))
+        let are_same = |one: &Case, other: &Case| {
+            other.benchmark == one.benchmark && common(&other.parameters, &apart).eq(common(&one.parameters, &apart))
         };
+        let same = |other: &&Case| are_same(case, other);
         if a.iter().filter(same).count() > 1 || b.iter().filter(same).count() > 1 {
             let mut fields: Vec<&str> = apart.into_iter().collect();
             fields.sort_unstable();
@@ -164,13 +165,15 @@ fn matched(sides: [&[Case]; 2], named: &HashSet<&str>) -> Result<(Vec<Matched>, 
             .cause(format!("the sides differ in {}", fields.join(", ")))
             .hint("give each of these fields one value on each side"));
         }
-        // A fault that is injected on one side is not a different workload, even if other cases have none.
+        // A fault that is injected on one side is not a different workload, even if other cases have none. A case with a partner
+        // of its own is not taken from it.
         let faulty = |other: &Case| {
             let apart = apart.iter().copied().chain(["inject"]).collect();
             other.benchmark == case.benchmark && common(&other.parameters, &apart).eq(common(&case.parameters, &apart))
         };
         let partner = b.iter().position(|other| same(&other));
-        match partner.or_else(|| (0..b.len()).find(|at| !used.contains(at) && faulty(&b[*at]))) {
+        let is_free = |at: &usize| !used.contains(at) && !a.iter().any(|own| are_same(own, &b[*at]));
+        match partner.or_else(|| (0..b.len()).find(|at| is_free(at) && faulty(&b[*at]))) {
             Some(at) => {
                 used.insert(at);
                 found.push([case.clone(), b[at].clone()]);
@@ -290,5 +293,12 @@ mod tests {
         let b = "- {benchmark: collective, ranks: 2, bytes: 2KB, inject: 'delay:rank=1,time=5us'}\n\
                  - {benchmark: collective, ranks: 2, bytes: 1KB}";
         assert_eq!(pairs_of(a, b, &[]).unwrap().len(), 2, "on some cases only");
+        // The case of B is the partner of the one without a fault, and of no other.
+        let a = "- {benchmark: collective, ranks: 2, bytes: 1KB, inject: 'delay:rank=1,time=5us'}\n\
+                 - {benchmark: collective, ranks: 2, bytes: 1KB}";
+        let (a, b) = (cases(a), cases("- {benchmark: collective, ranks: 2, bytes: 1KB}"));
+        let (found, notes) = matched([&a, &b], &HashSet::new()).unwrap();
+        assert_eq!(found.len(), 1, "{notes:?}");
+        assert!(found[0][0].value("inject").is_none() && notes.len() == 1, "{notes:?}");
     }
 }

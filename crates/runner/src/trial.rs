@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use benchmarks::{Host, cores_wanted, is_simulated};
-use measure::{CaseRun, Circumstances, Round, Settings, Starter, Verdict, WorldSpec, case_line};
+use measure::{CaseRun, Circumstances, Round, Settings, Starter, Verdict, VerdictKind, WorldSpec, case_line};
 use record::{Case, CaseLine};
 use terms::Status;
 
@@ -37,15 +37,21 @@ pub fn trial(
             let about = Circumstances { oversubscribed, simulated, virtualised: host.virtualised, open: false };
             case_line(&run, about)
         }
-        Err(verdict) => CaseLine { simulated, ..CaseLine::unmeasured(case, Status::Failed, verdict.error.what) },
+        Err(verdict) => {
+            let status = if verdict.kind == VerdictKind::Lacking { Status::Skipped } else { Status::Failed };
+            CaseLine { simulated, ..CaseLine::unmeasured(case, status, verdict.error.what) }
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use measure::World;
+    use measure::{Command, Reply, World};
 
     use super::*;
+
+    const HOST: Host =
+        Host { spread: None, cores: 2, available_memory: || Some(1 << 30), virtualised: false, launched: None };
 
     /// Starts no processes: the tests' backend is in this one.
     struct Nobody;
@@ -56,14 +62,27 @@ mod tests {
         }
     }
 
+    /// Ranks that come up, and then lack something.
+    struct Lacks;
+
+    impl Starter for Lacks {
+        fn start(&mut self, _spec: &WorldSpec) -> Result<Box<dyn World>, Verdict> {
+            Ok(Box::new(Self))
+        }
+    }
+
+    impl World for Lacks {
+        fn command(&mut self, _command: &Command, _limit: Duration) -> Result<Vec<Reply>, Verdict> {
+            Err(Verdict::new(VerdictKind::Lacking, "rank 0: not enough memory on the device"))
+        }
+    }
+
     fn line(fields: &[(&str, &str)]) -> CaseLine {
         let common = [("op", "all_reduce"), ("backend", "sim"), ("ranks", "2"), ("bytes", "4KiB"), ("iters", "6")];
         let fields: Vec<_> =
             common.iter().chain(fields).map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         let plan = record::plan::from_flags(benchmarks::abouts()[0], &fields, &[]).unwrap();
-        let host =
-            Host { spread: None, cores: 2, available_memory: || Some(1 << 30), virtualised: false, launched: None };
-        trial(&plan.cases[0], &host, &mut Nobody, Duration::from_secs(20), || None)
+        trial(&plan.cases[0], &HOST, &mut Nobody, Duration::from_secs(20), || None)
     }
 
     #[test]
@@ -81,10 +100,18 @@ mod tests {
         let paced = ("pace_bandwidth", "1GB/s");
         let fields = [("op", "all_reduce"), ("backend", "sim"), ("ranks", "2"), ("bytes", "100GiB"), paced];
         let plan = record::plan::from_flags(benchmarks::abouts()[0], &fields, &[]).unwrap();
-        let host =
-            Host { spread: None, cores: 2, available_memory: || Some(1 << 30), virtualised: false, launched: None };
-        let line = trial(&plan.cases[0], &host, &mut Nobody, Duration::from_secs(20), || None);
+        let line = trial(&plan.cases[0], &HOST, &mut Nobody, Duration::from_secs(20), || None);
         assert_eq!(line.status, Status::Skipped);
         assert!(line.reason.is_some_and(|reason| reason.contains("not enough memory")));
+    }
+
+    #[test]
+    fn what_ranks_lack_is_skipped_as_in_a_run() {
+        let fields =
+            [("op", "all_reduce"), ("backend", "reference"), ("ranks", "2"), ("bytes", "4KiB"), ("iters", "6")];
+        let plan = record::plan::from_flags(benchmarks::abouts()[0], &fields, &[]).unwrap();
+        let line = trial(&plan.cases[0], &HOST, &mut Lacks, Duration::from_secs(20), || None);
+        let reason = line.reason.as_deref();
+        assert_eq!((line.status, reason), (Status::Skipped, Some("rank 0: not enough memory on the device")));
     }
 }

@@ -48,7 +48,8 @@ const FLOOR: f64 = 1e-4;
 pub struct ChangePoint {
     /// The place in the series of the first value after it.
     pub at: usize,
-    /// The median of the values up to the next change, over that of the values since the change before.
+    /// The median of the values up to the next change, over that of the values since the change before, or since the first that
+    /// was searched.
     pub ratio: f64,
     /// The chance of such a change anywhere, in any case, if all runs were equal.
     pub p_value: f64,
@@ -81,9 +82,8 @@ struct LevelSplit {
 /// change. Of more than [`MOST_FOR_A_CHANGE`] runs of a case, the last ones are searched.
 pub fn change_points(cases: &[Vec<(usize, f64)>], seed: u64) -> Vec<Vec<ChangePoint>> {
     let mut found: Vec<Vec<(usize, f64)>> = vec![Vec::new(); cases.len()];
-    let whole = |(case, values): (usize, &Vec<(usize, f64)>)| {
-        segment(case, values, values.len().saturating_sub(MOST_FOR_A_CHANGE), values.len())
-    };
+    let whole =
+        |(case, values): (usize, &Vec<(usize, f64)>)| segment(case, values, first_searched(values), values.len());
     let mut open: Vec<Segment> = cases.iter().enumerate().filter_map(whole).collect();
     let runs = cases.iter().flatten().map(|(run, _)| run + 1).max().unwrap_or(0);
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
@@ -107,13 +107,19 @@ pub fn change_points(cases: &[Vec<(usize, f64)>], seed: u64) -> Vec<Vec<ChangePo
     cases.iter().zip(found).map(|(values, places)| with_ratios(values, places)).collect()
 }
 
-/// The change points at these places, with their sizes.
+/// The place of the first value that is searched.
+fn first_searched(values: &[(usize, f64)]) -> usize {
+    values.len().saturating_sub(MOST_FOR_A_CHANGE)
+}
+
+/// The change points at these places, with their sizes. Changes before the values that are searched are not known, so these do
+/// not count.
 fn with_ratios(values: &[(usize, f64)], mut places: Vec<(usize, f64)>) -> Vec<ChangePoint> {
     places.sort_by_key(|(at, _)| *at);
     let edge = |index: usize| places.get(index).map_or(values.len(), |(at, _)| *at);
     let level = |from: usize, to: usize| median(&values[from..to].iter().map(|(_, value)| *value).collect::<Vec<_>>());
     let point = |(index, (at, p_value)): (usize, &(usize, f64))| {
-        let before = if index == 0 { 0 } else { edge(index - 1) };
+        let before = if index == 0 { first_searched(values) } else { edge(index - 1) };
         ChangePoint { at: *at, ratio: level(*at, edge(index + 1)) / level(before, *at), p_value: *p_value }
     };
     places.iter().enumerate().map(point).collect()

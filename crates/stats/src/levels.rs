@@ -7,7 +7,7 @@
 
 use crate::distribution::{normal_quantile, student_quantile};
 use crate::quantile::{median, quantile, sorted};
-use crate::trials::{FEWEST_TRIALS, MOST_CORRELATION};
+use crate::trials::{FEWEST_TRIALS, MOST_CORRELATION, sign_rank};
 
 /// The inter-quartile range of a normal distribution in standard deviations.
 const QUARTILES: f64 = 1.349;
@@ -105,28 +105,8 @@ impl MedianLaw {
 fn rank_at(n: usize, inflation: f64, level: f64) -> Option<usize> {
     let reach = normal_quantile(1.0 - level / 2.0) * (n as f64 / 4.0 * inflation).sqrt();
     let widened = ((n as f64 + 1.0) / 2.0 - reach).floor();
-    let exact = sign_rank_at(n, level)?;
+    let exact = sign_rank(n, level)?;
     (widened >= 1.0).then(|| exact.min(widened as usize))
-}
-
-/// The largest k so that the k-th smallest and the k-th largest of `n` observations hold the median with `1 - level`.
-fn sign_rank_at(n: usize, level: f64) -> Option<usize> {
-    // Beyond, the first term is not a number; the normal rank decides there.
-    const EXACT: usize = 1_000;
-    if n > EXACT {
-        return Some(n / 2);
-    }
-    let (mut below, mut term) = (0.0, 0.5f64.powi(n as i32));
-    let mut rank = 0;
-    for k in 0..n / 2 {
-        below += term;
-        term *= (n - k) as f64 / (k + 1) as f64;
-        if 2.0 * below > level {
-            break;
-        }
-        rank = k + 1;
-    }
-    (rank > 0).then_some(rank)
 }
 
 /// The fewest trials that have an interval at this level without an assumption about their distribution. None beyond 10,000.
@@ -161,7 +141,7 @@ mod tests {
             assert!((middle * (-reach.low).exp() - low).abs() < 1e-9, "{count} {q}: {reach:?} {low}");
             assert!((middle * reach.high.exp() - high).abs() < 1e-9 && !reach.extrapolated, "{count} {q}");
         }
-        assert_eq!(sign_rank_at(13, 0.05), Some(3));
+        assert_eq!(sign_rank(13, 0.05), Some(3));
         assert_eq!(sign_interval(&trials(13)).map(|ends| ends[0] > 1.0), Some(true));
     }
 
@@ -173,8 +153,8 @@ mod tests {
         assert!(widths.is_sorted() && widths[0] < widths[4], "{widths:?}");
         assert!(!law.reach(0.01).extrapolated && law.reach(1e-5).extrapolated);
         // 1 - 2^(1-n): the extremes of 9 trials hold the median with 99.6%.
-        assert_eq!(sign_rank_at(9, 0.0039), None);
-        assert_eq!(sign_rank_at(9, 0.004), Some(1));
+        assert_eq!(sign_rank(9, 0.0039), None);
+        assert_eq!(sign_rank(9, 0.004), Some(1));
         assert!(trials_needed(0.005, 0.0) < trials_needed(0.005, 0.4), "{:?}", trials_needed(0.005, 0.4));
         let needed = trials_needed(0.005, 0.3).unwrap();
         assert!(rank_at(needed, 1.3 / 0.7, 0.005).is_some() && rank_at(needed - 1, 1.3 / 0.7, 0.005).is_none());

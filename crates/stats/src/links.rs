@@ -127,7 +127,8 @@ pub fn links(times: &PairTimes, blocks: &[usize], level: f64) -> Option<Links> {
         .collect();
     slow.sort_by(|a, b| b.1.total_cmp(&a.1));
     let of_member = |(member, value): (usize, &f64)| {
-        let variance = noise.powi(2) / (model.partners(member) - 1) as f64;
+        // One whose links all differ may be left with a single one.
+        let variance = noise.powi(2) / model.partners(member).saturating_sub(1).max(1) as f64;
         Member { value: *value, variance, degrees: first }
     };
     let members: Vec<Member> = model.added().iter().enumerate().map(of_member).collect();
@@ -250,6 +251,18 @@ mod tests {
         assert!(judged.members.standings.iter().all(|standing| !standing.slow));
         assert_eq!(judged.slow[0].0, [1, 6]);
         assert!((judged.slow[0].1 / 1.3 - 1.0).abs() < 0.03, "{:?}", judged.slow);
+    }
+
+    /// Times of its links say nothing of it together, so they are taken away until one is left.
+    #[test]
+    fn a_member_whose_links_all_differ_does_not_hide_the_tournament() {
+        let mut times = square(16, 0.01, 12);
+        for (place, other) in (0..16).filter(|other| *other != 3).enumerate() {
+            times[other.min(3)][other.max(3)] *= f64::exp(0.3 * place as f64);
+        }
+        let judged = flat(&times).expect("a judgement");
+        assert!(judged.members.standings[3].slow, "{:?}", judged.members.standings[3]);
+        assert!(!judged.slow.is_empty() && judged.slow.iter().all(|(pair, _)| pair.contains(&3)), "{:?}", judged.slow);
     }
 
     #[test]

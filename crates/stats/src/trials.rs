@@ -6,6 +6,7 @@
 //! David and Nagaraja, Order Statistics, section 7.1). What an equal run would show is less certain: there the lag-1 rank
 //! correlation counts. `examples/coverage` simulates both claims.
 
+use crate::distribution::normal_quantile;
 use crate::quantile::{median, sorted};
 
 /// Numbers of trials at which a run looks at an interval to decide whether it may stop. Few, because each further look
@@ -24,15 +25,24 @@ pub(crate) const MOST_CORRELATION: f64 = 0.9;
 /// Cases of one run share the machine's moods: more than so many do not make their pooled correlation better known.
 const INDEPENDENT_CASES: usize = 6;
 
-/// The largest k so that the k-th smallest and the k-th largest of `n` observations hold the median with at least 95%.
-fn sign_rank(n: usize) -> Option<usize> {
-    let (mut below, mut term) = (0.0, 0.5f64.powi(i32::try_from(n).ok()?));
+/// What an interval of 95% leaves out.
+const LEVEL: f64 = 0.05;
+
+/// The largest k so that the k-th smallest and the k-th largest of `n` observations hold the median with `1 - level`.
+pub(crate) fn sign_rank(n: usize, level: f64) -> Option<usize> {
+    // Beyond, the first term is too small for a number, and the binomial is normal.
+    const EXACT: usize = 1_000;
+    if n > EXACT {
+        let reach = normal_quantile(1.0 - level / 2.0) * (n as f64 / 4.0).sqrt();
+        return Some(((n as f64 + 1.0) / 2.0 - reach).floor() as usize);
+    }
+    let (mut below, mut term) = (0.0, 0.5f64.powi(n as i32));
     let mut rank = 0;
     // `below` is P(X < k + 1) of a binomial with probability 1/2.
     for k in 0..n / 2 {
         below += term;
         term *= (n - k) as f64 / (k + 1) as f64;
-        if 1.0 - 2.0 * below < 0.95 {
+        if 2.0 * below > level {
             break;
         }
         rank = k + 1;
@@ -47,7 +57,7 @@ fn order_statistics(values: &[f64], rank: usize) -> [f64; 2] {
 
 /// The 95% interval of the median over the span that these trials lie in evenly. None below [`FEWEST_TRIALS`].
 pub fn sign_interval(trials: &[f64]) -> Option<[f64; 2]> {
-    sign_rank(trials.len()).map(|rank| order_statistics(trials, rank))
+    sign_rank(trials.len(), LEVEL).map(|rank| order_statistics(trials, rank))
 }
 
 /// The 95% interval of what an equal run soon after shows, where `correlation` is what [`pooled_correlation`] gives: the
@@ -57,7 +67,7 @@ pub fn again_interval(trials: &[f64], correlation: f64) -> Option<[f64; 2]> {
     let q = correlation.clamp(0.0, MOST_CORRELATION);
     let reach = 1.96 * (n / 4.0 * (1.0 + q) / (1.0 - q)).sqrt();
     let rank = ((n + 1.0) / 2.0 - reach).floor();
-    let rank = sign_rank(trials.len())?.min(if rank >= 1.0 { rank as usize } else { 0 });
+    let rank = sign_rank(trials.len(), LEVEL)?.min(if rank >= 1.0 { rank as usize } else { 0 });
     (rank > 0).then(|| order_statistics(trials, rank))
 }
 
@@ -161,11 +171,21 @@ mod tests {
     #[test]
     fn ranks_are_those_of_the_sign_test() {
         // Order Statistics, table of the sign interval; 5 observations have none.
-        let ranks = [6, 9, 13, 19, 28, 42].map(sign_rank);
+        let ranks = [6, 9, 13, 19, 28, 42].map(|trials| sign_rank(trials, LEVEL));
         assert_eq!(ranks, [Some(1), Some(2), Some(3), Some(5), Some(9), Some(15)]);
-        assert_eq!((sign_rank(5), sign_rank(0)), (None, None));
+        assert_eq!((sign_rank(5, LEVEL), sign_rank(0, LEVEL)), (None, None));
         assert_eq!(sign_interval(&[3.0, 1.0, 2.0, 6.0, 5.0, 4.0]), Some([1.0, 6.0]));
         assert_eq!(sign_interval(&[1.0; 5]), None);
+    }
+
+    /// Records of other tools may have thousands of runs of a case.
+    #[test]
+    fn many_observations_have_an_interval_and_not_a_point() {
+        let interval = |count: u32| sign_interval(&(0..count).map(f64::from).collect::<Vec<f64>>());
+        // Half a rank and 1.96 deviations of sqrt(n) / 2 from the middle.
+        assert_eq!(interval(2_000), Some([955.0, 1_044.0]));
+        let widths = [999, 1_000, 1_001, 1_002].map(|count| interval(count).map(|[low, high]| high - low).unwrap());
+        assert!(widths.iter().all(|width| (60.0..=66.0).contains(width)), "{widths:?}");
     }
 
     #[test]

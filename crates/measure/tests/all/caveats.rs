@@ -87,6 +87,24 @@ fn canaries_that_moved_become_caveats() {
     assert_eq!(canaried([200.0, 0.0, 0.0], [9_000.0, 0.0, 1e6], shared), [Caveat::Oversubscribed]);
 }
 
+/// The rate of switches is that of the whole trial, with samples that were asked for by number.
+#[test]
+fn switches_are_those_of_a_second_of_the_trial() {
+    let is_switched = |switches: f64| {
+        let mut world = Scripted::new(3, |rank, sample, _| {
+            if rank == 0 && sample >= 3 {
+                std::thread::sleep(std::time::Duration::from_millis(20));
+            }
+            20_000_000
+        });
+        world.canaries = [vec![200.0, 0.0, 0.0], vec![200.0, 0.0, switches]];
+        let trial = world.trial_real(&case(3, json!({"warmup": 0, "iters": 30})));
+        line(&trial).caveats.contains(&Caveat::ContextSwitches)
+    };
+    assert!(!is_switched(30.0), "30 in 0.6 s or more");
+    assert!(is_switched(1e6));
+}
+
 /// 64 operations of 10 us with 5 us between them; rank 1 enters `late` ns later.
 fn arrivals(late: f64) -> Vec<Vec<f64>> {
     let arrivals_of = |rank: usize| {

@@ -265,6 +265,33 @@ fn samples_give_way_to_the_share_of_a_budget() {
 }
 
 #[test]
+fn warm_up_gives_way_to_the_share_of_a_budget() {
+    let case = case(2, json!({"max_seconds": 600.0}));
+    let mut world = Scripted::new(2, |rank, _, _| {
+        if rank == 0 {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        20_000_000
+    });
+    let mut run = measure::CaseRun::new(&case, measure::Settings::from_case(&case), false);
+    let until = Some(Instant::now() + Duration::from_millis(200));
+    run.visit(&mut world, measure::Round { until, ..measure::Round::default() }, &mut |_, _| ()).expect("no verdict");
+    let taken: u32 = world.requests().iter().map(|request| request.samples).sum();
+    assert!(taken < 16, "{taken} samples of 20 ms in 200 ms");
+}
+
+/// Seconds that a model computes are not spent.
+#[test]
+fn simulated_samples_do_not_give_way_to_a_budget_of_real_time() {
+    let case = case(2, json!({"warmup": 2, "iters": 6}));
+    let mut world = Scripted::new(2, |_, _, _| 600_000_000_000);
+    let mut run = measure::CaseRun::new(&case, measure::Settings::from_case(&case), true);
+    let until = Some(Instant::now() + Duration::from_secs(60));
+    run.visit(&mut world, measure::Round { until, ..measure::Round::default() }, &mut |_, _| ()).expect("no verdict");
+    assert_eq!(run.trials[0].samples[0].len(), 6);
+}
+
+#[test]
 fn a_case_goes_through_its_commands_in_order() {
     let case = case(2, json!({"iters": 6, "warmup": 1}));
     let mut world = Scripted::new(2, |_, _, _| 30_000);

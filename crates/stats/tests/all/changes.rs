@@ -183,3 +183,18 @@ fn short_constant_and_impossible_series_show_nothing() {
     let changes = change_points(&[long], 1).remove(0);
     assert_eq!(changes.iter().map(|change| change.at).collect::<Vec<_>>(), [250]);
 }
+
+/// A change that is too old to be found says nothing about the size of a later one.
+#[test]
+fn runs_that_are_not_searched_do_not_count_as_the_level_before() {
+    let level = |run: usize| match run {
+        0..200 => 10.0,
+        200..350 => 5.0,
+        _ => 6.0,
+    };
+    let median = |run: usize| (run, level(run) * (1.0 + 0.001 * (run * 7 % 11) as f64));
+    let runs: Vec<(usize, f64)> = (0..400).map(median).collect();
+    let changes = change_points(&[runs], 1).remove(0);
+    assert_eq!(changes.iter().map(|change| change.at).collect::<Vec<_>>(), [350], "{changes:?}");
+    assert!((changes[0].ratio - 1.2).abs() < 0.01, "slower, and not faster: {changes:?}");
+}

@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use benchmarks::Host;
 use comm::{Backend, Readiness};
-use launch::HostStarter;
-use measure::{Starter, Verdict, VerdictKind, World, WorldSpec, machine};
+use measure::machine;
 use record::Case;
 use survey::{Finding, State};
 use terms::{Seconds, Status};
@@ -154,28 +153,12 @@ enum BackendAnswer {
 
 /// All ranks' sums, every element of them, by the path that every measurement takes.
 fn known_answer(case: &Case, host: &Host) -> BackendAnswer {
-    let mut starter = Noting { starter: crate::session::starter().limit(LIMIT), lacking: false };
+    let mut starter = crate::session::starter().limit(LIMIT);
     let line = runner::trial(case, host, &mut starter, LIMIT, interrupted);
     match (line.status, line.wrong) {
         (Status::Ok, Some(0)) => BackendAnswer::Right(line.time_s.map(|times| times.median)),
         (Status::Ok, wrong) => BackendAnswer::Wrong(format!("not checked ({wrong:?})")),
-        _ if starter.lacking || line.status == Status::Skipped => {
-            BackendAnswer::Lacking(line.reason.unwrap_or_else(|| "skipped".to_owned()))
-        }
+        (Status::Skipped, _) => BackendAnswer::Lacking(line.reason.unwrap_or_else(|| "skipped".to_owned())),
         _ => BackendAnswer::Wrong(line.reason.unwrap_or_else(|| "failed".to_owned())),
-    }
-}
-
-/// Starts worlds as a run does, and notes whether something that they need is missing: a run skips such cases.
-struct Noting {
-    starter: HostStarter,
-    lacking: bool,
-}
-
-impl Starter for Noting {
-    fn start(&mut self, spec: &WorldSpec) -> Result<Box<dyn World>, Verdict> {
-        let started = self.starter.start(spec);
-        self.lacking = matches!(&started, Err(verdict) if verdict.kind == VerdictKind::Lacking);
-        started
     }
 }
