@@ -234,7 +234,8 @@ pub fn profile_lines(file: &record::RunFile) -> Vec<String> {
 fn merged_line(part: &record::Part) -> String {
     let machine = machine_line(&part.machine);
     let on = if machine.is_empty() { String::new() } else { format!(", {machine}") };
-    format!("{}: {} cases, {}{on}", part.directory, part.cases, to_the_second(&part.started))
+    let cases = crate::number::count(part.cases, "case", "cases");
+    format!("{}: {cases}, {}{on}", part.directory, to_the_second(&part.started))
 }
 
 /// The machine in a line; those of a merged record, each once.

@@ -138,6 +138,15 @@ fn split_unit(text: &str) -> Option<(f64, &str)> {
     number.is_finite().then(|| (number, text[end..].trim()))
 }
 
+/// A decimal number without an exponent as a whole number of parts: "16.1" is 161 of 10 parts.
+fn decimal(text: &str) -> Option<(u128, u128)> {
+    let (whole, rest) = text.split_once('.').unwrap_or((text, ""));
+    let parts = 10_u128.checked_pow(u32::try_from(rest.len()).ok()?)?;
+    let digits = if whole.is_empty() { 0 } else { whole.parse::<u128>().ok()?.checked_mul(parts)? };
+    let rest = if rest.is_empty() { 0 } else { rest.parse::<u128>().ok()? };
+    Some((digits.checked_add(rest)?, parts))
+}
+
 /// How to write both meanings of a size that ends with a bare prefix: K is 1024 for nccl-tests, and 1000 as an SI prefix.
 fn meanings(text: &str, unit: &str) -> Option<String> {
     let prefix = unit.to_ascii_uppercase();
@@ -183,11 +192,12 @@ impl FromStr for Bytes {
                 .map(|(factor, _)| *factor)
                 .ok_or_else(|| ParseQuantityError { meanings: meanings(text, unit), ..error() })?,
         };
-        // Whole numbers never pass through a float: every u64 is exact.
+        // Decimal numbers never pass through a float: every u64 is exact, and 16.1GB are a whole number of bytes.
         let digits = text.trim().trim_end_matches(|c: char| !c.is_ascii_digit()).replace('_', "");
-        if let Ok(exact) = digits.parse::<u128>() {
-            let bytes = exact.checked_mul(factor.into()).and_then(|bytes| u64::try_from(bytes).ok());
-            return bytes.map(Self).ok_or_else(large);
+        if let Some((digits, parts)) = decimal(&digits) {
+            let bytes = digits.checked_mul(factor.into()).filter(|bytes| bytes / parts <= u64::MAX.into());
+            let bytes = bytes.ok_or_else(large)?;
+            return if bytes % parts == 0 { Ok(Self((bytes / parts) as u64)) } else { Err(error()) };
         }
         let bytes = number * factor as f64;
         match bytes {
@@ -311,7 +321,14 @@ mod tests {
             assert_eq!(text.parse::<Bytes>().unwrap(), Bytes(value), "{text}");
         }
         assert_eq!("18446744073709551615".parse::<Bytes>().unwrap(), Bytes(u64::MAX));
-        for wrong in ["", "64K", "1.3", "-1", "-1KiB", "1e30GB", "KiB", "nan", "64 KiB x", "1P", "1E", "1ZiB"] {
+        // None of these is a whole number as a float.
+        for (text, value) in
+            [("16.1GB", 16_100_000_000), ("4.1MB", 4_100_000), ("8.2 GB", 8_200_000_000), (".5KiB", 512)]
+        {
+            assert_eq!(text.parse::<Bytes>(), Ok(Bytes(value)), "{text}");
+        }
+        for wrong in ["", "64K", "1.3", "-1", "-1KiB", "1e30GB", "KiB", "nan", "64 KiB x", "1P", "1E", "1ZiB", "1.1GiB"]
+        {
             assert!(wrong.parse::<Bytes>().is_err(), "{wrong}");
         }
         for value in [0, 1, 1000, 1024, 1023, 1 << 30, 100_000_000, 1_048_577] {

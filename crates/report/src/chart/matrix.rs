@@ -13,6 +13,8 @@ pub(crate) const MOST: usize = 64;
 /// The widest cell: a small matrix is a small picture.
 const WIDEST: f64 = 88.0;
 const SIZE: f64 = 12.0;
+/// The share of the width that heads of rows may take: names of hosts may be longer than a picture.
+const HEADS: f64 = 0.3;
 /// From one line of heads to the next.
 const LINE: f64 = 15.0;
 /// The colours of what is as good as it gets, of what is neither, and of what is as bad, or the most: blue, grey, orange, which
@@ -25,8 +27,9 @@ const DARK: f64 = 0.55;
 pub(crate) fn draw(items: &mut Vec<Item>, matrix: &Matrix, [left, top, right]: [f64; 3], across: &str) -> Box2 {
     let rows = matrix.values.len().min(MOST);
     let columns = matrix.columns.len().min(MOST);
-    let heads = matrix.rows.iter().take(rows).map(|head| font::width(head, SIZE, Weight::Regular));
-    let left = left + heads.fold(0.0, f64::max) + 10.0;
+    let fitting = |head: &String| font::fit(head, SIZE, Weight::Regular, HEADS * (right - left));
+    let heads: Vec<String> = matrix.rows.iter().take(rows).map(fitting).collect();
+    let left = left + heads.iter().map(|head| font::width(head, SIZE, Weight::Regular)).fold(0.0, f64::max) + 10.0;
     let width = ((right - left) / columns.max(1) as f64).min(WIDEST);
     let height = (width * 0.55).clamp(14.0, 34.0);
     let shares = matrix.shares();
@@ -54,7 +57,7 @@ pub(crate) fn draw(items: &mut Vec<Item>, matrix: &Matrix, [left, top, right]: [
     }
     for (row, values) in matrix.values.iter().enumerate().take(rows) {
         let y = top + row as f64 * height;
-        if let Some(head) = matrix.rows.get(row) {
+        if let Some(head) = heads.get(row) {
             let at = [left - 8.0, y + height / 2.0 + 0.36 * SIZE];
             items.push(Item::Text(text(head.clone(), at, Anchor::End, SIZE, QUIET)));
         }

@@ -218,9 +218,9 @@ pub(crate) fn label(quantity: Quantity, value: f64) -> String {
     match quantity {
         Quantity::Bytes => number::bytes(value as u64),
         Quantity::Seconds => number::round_seconds(value),
-        Quantity::Bandwidth => number::round(value),
-        Quantity::Number => number::round(value),
-        Quantity::Count => number::thousands(value as i64),
+        Quantity::Count if value.fract() == 0.0 => number::thousands(value as i64),
+        // A logarithmic axis has ticks between whole numbers, too.
+        Quantity::Count | Quantity::Bandwidth | Quantity::Number => number::round(value),
         Quantity::Share => number::percent(value),
     }
 }
@@ -258,6 +258,15 @@ mod tests {
         assert_eq!(labels(Quantity::Number, Scale::FromZero, &[21_000.0], 3), ["0", "10,000", "20,000"]);
         assert_eq!(labels(Quantity::Count, Scale::Steps, &[6.0, 2.0, 4.0, 2.0], 3), ["2", "4", "6"]);
         assert_eq!(labels(Quantity::Bandwidth, Scale::FromZero, &[61.0], 5), ["0", "20", "40", "60"]);
+    }
+
+    /// Sizes in MB are counts, and those below 1 MB are above zero.
+    #[test]
+    fn ticks_between_whole_numbers_keep_their_value() {
+        let ticks = labels(Quantity::Count, Scale::Log, &[1e-3, 1e3], 4);
+        assert_eq!(ticks, ["0.01", "1", "100"]);
+        let near = labels(Quantity::Count, Scale::Log, &[1.0, 2.0], 20);
+        assert!(near.contains(&"1.5".to_owned()) && near.contains(&"2".to_owned()), "{near:?}");
     }
 
     /// All bandwidths of one rank are zero: a bar of nothing once ended the whole report.

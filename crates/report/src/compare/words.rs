@@ -406,7 +406,8 @@ fn nothing(comparison: &Comparison) -> String {
     }
 }
 
-/// The largest change that was shown, with its interval; where none was, the largest that was seen.
+/// The largest change that was shown, with its interval; where none was, the largest that was seen. A case that newly
+/// failed has changed, and no value says by how much.
 pub(super) fn largest(comparison: &Comparison, labels: &Labels) -> Option<String> {
     let shown = |case: &&Compared| matches!(case.verdict, Some(Verdict::Worse | Verdict::Better));
     let size = |case: &&Compared| case.ratio.map_or(0.0, |ratio| ratio.ln().abs());
@@ -422,7 +423,8 @@ pub(super) fn largest(comparison: &Comparison, labels: &Labels) -> Option<String
         return Some(format!("Largest change: {change}."));
     }
     let seen = largest(&mut ratios())?;
-    Some(format!("No change was shown. The largest difference is that of {seen}."))
+    let what = if comparison.cases.iter().any(|case| shown(&case)) { "change of a value" } else { "change" };
+    Some(format!("No {what} was shown. The largest difference is that of {seen}."))
 }
 
 /// A ratio with its interval: `1.05 (0.98 to 1.12)`. A star marks one that needs more trials than there are.

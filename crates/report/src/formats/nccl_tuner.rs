@@ -52,7 +52,7 @@ struct Setting<'r> {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
     op: Collective,
-    hosts: usize,
+    hosts: u32,
     ranks: u32,
     bytes: u64,
 }
@@ -207,7 +207,8 @@ fn contests(run: &Run) -> Vec<Contest<'_>> {
         // The same work: all parameters but those that set the variables.
         let rest: BTreeMap<&str, &Value> =
             line.parameters.iter().filter(|(name, value)| !sets(name, value, declared)).collect();
-        let place = Place { op, hosts: run.hosts.len().max(1), ranks: line.ranks, bytes: size };
+        // The hosts of its ranks: a run over several may have cases within one.
+        let place = Place { op, hosts: line.hosts.unwrap_or(1), ranks: line.ranks, bytes: size };
         let key = (place, record::to_json(&rest).unwrap_or_default());
         let contest = all.entry(key).or_insert(Contest { place, settings: Vec::new(), failed: Vec::new() });
         match line.status {

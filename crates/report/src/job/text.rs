@@ -9,6 +9,7 @@ use super::kept::{evidence, first_sentences, recording};
 use super::step_parts::StepParts;
 use super::{Explanation, Target, calls, kernel};
 use crate::document::{Advice, Bars, Block, Column, Document, Table, TableRow, Tone, Words};
+use crate::words::traffic;
 
 /// A mean that is so far from the median is shown beside it: some steps take much longer than the others.
 const UNEVEN: f64 = 0.05;
@@ -115,7 +116,7 @@ fn communication(analysis: &Analysis) -> Vec<Block> {
         table.row([
             one.operation.clone(),
             one.group.clone(),
-            format!("{:.0}", one.calls_per_step),
+            traffic::calls(one.calls_per_step),
             one.bytes_per_step.map_or(NONE.to_owned(), |bytes| Bytes(bytes as u64).about().to_string()),
             shown(one.time_s.mean),
             series(&one.transfer_s),
@@ -201,4 +202,30 @@ fn belongs(finding: &ProfileFinding, target: Target) -> bool {
         | FindingKind::SlowExchange => Target::Overlap,
     };
     target.shows(part)
+}
+
+#[cfg(test)]
+mod tests {
+    use diagnose::profile::{Collectives, OperationTotals, Series};
+
+    use super::*;
+
+    #[test]
+    fn calls_of_some_steps_alone_are_not_none() {
+        let one = |calls_per_step| OperationTotals {
+            operation: "all_reduce".to_owned(),
+            group: "0".to_owned(),
+            calls_per_step,
+            bytes_per_step: None,
+            time_s: Series::new(vec![1e-3]),
+            transfer_s: None,
+            wait_s: None,
+            arrival_wait_s: None,
+        };
+        let collectives = Collectives { operations: vec![one(0.25), one(12.0)], ..Collectives::default() };
+        let blocks = communication(&Analysis { collectives, ..Analysis::default() });
+        let table = blocks.iter().find_map(|block| if let Block::Table(table) = block { Some(table) } else { None });
+        let calls: Vec<String> = table.unwrap().rows().map(|cells| cells[2].plain()).collect();
+        assert_eq!(calls, ["0.25", "12"], "a step in four accumulates no gradients");
+    }
 }

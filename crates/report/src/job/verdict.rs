@@ -3,7 +3,7 @@
 use diagnose::profile::{Analysis, FindingKind, LEAST_FINDING, ProfileFinding, Straggler};
 
 use terms::text::sentence;
-use view::number::percent;
+use view::number::{count, percent};
 
 use super::Explanation;
 use super::calls;
@@ -82,7 +82,7 @@ fn whole_recording(analysis: &Analysis) -> Option<String> {
 fn slow_rank(slow: &Straggler, stragglers: usize) -> String {
     let also = match stragglers {
         0 | 1 => String::new(),
-        more => format!("; {} more ranks are slow", more - 1),
+        more => format!("; {}", count(more - 1, "more rank is slow", "more ranks are slow")),
     };
     // A tenth of the loss and more is worth a word.
     let waited = slow.descheduled_share.filter(|waited| *waited >= 0.1 * slow.share);
@@ -116,5 +116,33 @@ fn ranks(analysis: &Analysis, pauses: bool) -> String {
         }
         (None, None) if pauses => format!("no rank is slow{others}"),
         (None, None) => "no rank is slow in most steps, and what single steps cost is not known".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use diagnose::profile::Phase;
+
+    use super::*;
+
+    #[test]
+    fn one_more_slow_rank_is_one() {
+        let slow = Straggler {
+            rank: 3,
+            host: None,
+            phase: Phase::Backward,
+            before_forward: false,
+            only_in_phase: None,
+            share: 0.1,
+            ci95: [0.05, 0.15],
+            lost_s_per_step: 1e-3,
+            persistent: true,
+            descheduled_share: None,
+            blame: None,
+            worst_step: 0,
+            confidence: 0.95,
+        };
+        assert!(slow_rank(&slow, 2).ends_with("; 1 more rank is slow"), "{}", slow_rank(&slow, 2));
+        assert!(slow_rank(&slow, 3).ends_with("; 2 more ranks are slow"), "{}", slow_rank(&slow, 3));
     }
 }

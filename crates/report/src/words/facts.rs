@@ -113,10 +113,10 @@ const NEAR: f64 = 0.9;
 /// An interval wider than this (half width) reaches everything and so shows nothing.
 const TELLING: f64 = 0.1;
 
-/// The smallest size with a busbw of at least 90% of the peak: by its median, or by its interval when that is telling.
-/// None under three sizes.
+/// The smallest size from which every busbw up to the peak is at least 90% of it: by its median, or by its interval when
+/// that is telling. None under three sizes.
 pub(crate) fn saturation(configuration: &Configuration) -> Option<Saturation> {
-    let (_, peak, _) = peak(configuration)?;
+    let (peak_at, peak, _) = peak(configuration)?;
     let sizes: Vec<(u64, Estimate)> = configuration.sized().filter_map(|(bytes, p)| Some((bytes, p.busbw?))).collect();
     if sizes.len() < 3 {
         return None;
@@ -125,7 +125,9 @@ pub(crate) fn saturation(configuration: &Configuration) -> Option<Saturation> {
         let telling = busbw.relative_half_width().is_some_and(|width| width <= TELLING);
         busbw.mid >= NEAR * peak.mid || (telling && busbw.high >= NEAR * peak.mid)
     };
-    let at = sizes.iter().position(|(_, busbw)| reaches(busbw))?;
+    // A library may change its protocol between two sizes: what smaller ones reach then does not hold from there up.
+    let rising = &sizes[..sizes.partition_point(|(bytes, _)| *bytes < peak_at)];
+    let at = rising.iter().rposition(|(_, busbw)| !reaches(busbw)).map_or(0, |below| below + 1);
     let bytes = sizes[at].0;
     Some(match at {
         0 => Saturation::AtSmallest(bytes),

@@ -6,7 +6,7 @@ use record::{CaseLine, Machine, NetworkInterface, Placement, slower_interfaces};
 
 use crate::Run;
 use crate::document::{Align, Block, Table, Words, bullets};
-use crate::number::{NONE, seconds};
+use crate::number::{NONE, count, seconds};
 use crate::run::machine_line;
 
 /// A table for each kind of world, and a line for each host where there were several. Empty where the record tells nothing
@@ -19,7 +19,8 @@ pub(crate) fn blocks(run: &Run) -> Vec<Block> {
         parts.extend(clocks(&run.cases));
     }
     for placement in run.placement.iter().filter(|placement| several || placement.ranks > 1) {
-        parts.push(Block::Paragraph(format!("{} ranks, bind: {}", placement.ranks, placement.bind).into()));
+        let ranks = count(placement.ranks as usize, "rank", "ranks");
+        parts.push(Block::Paragraph(format!("{ranks}, bind: {}", placement.bind).into()));
         parts.push(Block::Table(table(placement, &run.hosts)));
     }
     if run.placement.iter().any(|placement| placement.interfaces.iter().any(Option::is_some)) {

@@ -133,24 +133,21 @@ fn oversubscription(run: &Run) -> Option<String> {
         has(Caveat::Oversubscribed) && !has(Caveat::OneCore) && case.time_s.is_some()
     };
     let ranks: BTreeSet<u32> = run.cases.iter().filter(over).map(|case| case.ranks).collect();
-    let ranks: Vec<u32> = ranks.into_iter().collect();
     let cores = match run.cores {
         Some(cores) => count(cores as usize, "core", "cores"),
         None => "fewer cores".to_owned(),
     };
-    let most = *ranks.last()?;
-    if run.cores.is_some_and(|own| most as usize <= own as usize) {
+    let has_core_each = |ranks: &u32| run.cores.is_some_and(|own| *ranks as usize <= own as usize);
+    let (threaded, sharing): (Vec<u32>, Vec<u32>) = ranks.into_iter().partition(has_core_each);
+    if !sharing.is_empty() {
         return Some(format!(
-            "{} ranks have more threads than {cores} (oversubscribed): their times include waiting for a core.",
-            list(&ranks)
+            "{} ranks share {cores} (oversubscribed): their times include waiting for a core and say nothing about the transport.",
+            list(&sharing)
         ));
     }
-    (!ranks.is_empty()).then(|| {
-        format!(
-            "{} ranks share {cores} (oversubscribed): their times include waiting for a core and say nothing about the transport.",
-            list(&ranks)
-        )
-    })
+    let who = if threaded == [1] { "1 rank has".to_owned() } else { format!("{} ranks have", list(&threaded)) };
+    (!threaded.is_empty())
+        .then(|| format!("{who} more threads than {cores} (oversubscribed): times include waiting for a core."))
 }
 
 /// `28.9 GB/s (28.1 to 29.3)`.

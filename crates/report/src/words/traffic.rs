@@ -235,8 +235,8 @@ fn row(side: &str, one: &Collective<'_>) -> [String; 8] {
     ]
 }
 
-/// `3`, `0.25`.
-fn calls(per_step: f64) -> String {
+/// How many calls a step has: `3`, `0.25`.
+pub(crate) fn calls(per_step: f64) -> String {
     let text = format!("{per_step:.2}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }

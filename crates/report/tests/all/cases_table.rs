@@ -170,6 +170,15 @@ fn a_word_that_another_column_says_is_left_out() {
 }
 
 #[test]
+fn an_interval_wider_than_its_value_reads_alike_with_and_without_the_script() {
+    let wide = Invented { half_width: 2.5, ..Invented::new(2, 1024, 1e-6) };
+    let page = page(&data::run(vec![wide.line()]));
+    assert!(page.contains("<td class=\"n\">&gt;100%</td>"), "{}", first_section(&page));
+    // `>` is written by its number in the values of the script.
+    assert!(page.contains(",\"\\u003e100%\"]"), "{page}");
+}
+
+#[test]
 fn a_number_halfway_between_two_reads_alike_with_and_without_the_script() {
     // Its first seven digits are 1.335, which a double holds as less than that.
     let page = page(&data::run(vec![Invented::new(2, 1024, 1.3350000000000001e-6).line()]));

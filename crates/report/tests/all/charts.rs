@@ -377,6 +377,18 @@ fn wide_heads_of_a_matrix_stand_on_two_lines() {
     assert!(many[0] != many[1] && many[0] == many[2] && many[1] == many[3], "{many:?}");
 }
 
+/// Names of pods are longer than a picture is wide: its cells keep most of it.
+#[test]
+fn long_heads_of_a_matrix_leave_room_for_its_cells() {
+    let names = (0..8).map(|at| format!("{at} {}", "worker-0.training.svc.cluster.local".repeat(6))).collect();
+    let columns = (0..8).map(|at: usize| at.to_string()).collect();
+    let matrix = view::Matrix { rows: names, columns, values: vec![vec![1.5; 8]; 8], ..Default::default() };
+    let chart = ChartSpec { matrix: Some(matrix), ..spec(Vec::new(), Vec::new()) };
+    assert_readable("long heads", &chart);
+    let svg = chart.svg();
+    assert!(svg.contains(">7 worker-0") && svg.contains('…') && svg.contains(">2</text>"), "{svg}");
+}
+
 /// A point beyond which the interval goes on has an arrow there, and no cap that would claim an end.
 #[test]
 fn an_interval_that_is_cut_ends_in_an_arrow() {

@@ -84,6 +84,11 @@ fn a_simulated_case_says_so() {
     let run = run(vec![line], vec![figure(json!({"ranks": 8}), 480.0, Basis::Measured)]);
     assert!(report::expected(&run)[0].ends_with("; simulated, not measured."), "{:?}", report::expected(&run));
     assert!(rows(&page(&run))[0][4].contains("(simulated)"));
+    // Nothing of a machine follows from it.
+    let advice = "of an expected figure is reached";
+    assert!(!page(&run).contains(advice), "{}", page(&run));
+    let measured = Run { cases: vec![case(240.0).line()], ..run };
+    assert!(page(&measured).contains(&format!("50% {advice}")), "{}", page(&measured));
 }
 
 #[test]

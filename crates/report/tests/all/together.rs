@@ -96,6 +96,18 @@ fn two_records_are_one_page_that_begins_with_what_changed() {
     assert_ne!(charts[0]["s"][0][1], charts[0]["s"][1][1], "each with its colour");
 }
 
+/// A case that failed has changed, and no value says by how much.
+#[test]
+fn a_case_that_newly_failed_is_a_change() {
+    let mut today = record("today", 1.0);
+    let failed = &mut today.cases[1];
+    (failed.status, failed.time_s, failed.reason) = (terms::Status::Failed, None, Some("rank 1 died".to_owned()));
+    failed.trial_median_s.clear();
+    let (page, _) = written(&[record("monday", 1.0), today]);
+    assert!(page.contains("(1 newly failed)"), "{page}");
+    assert!(page.contains("No change of a value was shown. The largest difference is that of "), "{page}");
+}
+
 /// Where the comparison took another state of the machine, charts show its times, as the table does, and the rates that
 /// follow from them.
 #[test]

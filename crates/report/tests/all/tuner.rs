@@ -67,6 +67,28 @@ fn what_the_library_chose_wins_without_a_row_and_few_rounds_decide_nothing() {
     assert!(none.contains("No operation of this record was measured under several"), "{none}");
 }
 
+/// A run over two hosts may have cases within one: the plugin matches the hosts of the communicator.
+#[test]
+fn a_row_has_the_hosts_of_its_own_ranks() {
+    let [ring, tree] = [["Ring", "LL"], ["Tree", "LL"]];
+    let mut across = won(1024, tree, ring);
+    for line in &mut across {
+        (line.ranks, line.hosts) = (16, Some(2));
+        line.parameters.insert("ranks".to_owned(), json!(16));
+        line.id = format!("e{}", &line.id[1..]);
+    }
+    let host = |name: &str| record::Machine { host: name.into(), ..record::Machine::default() };
+    let hosts = vec![host("n1"), host("n2")];
+    let run = report::Run { hosts, ..data::run([won(1024, ring, tree), across].concat()) };
+    let files = report::format("nccl-tuner").unwrap().render(&run).unwrap();
+    let text = String::from_utf8(files[0].content.clone()).unwrap();
+    assert_eq!(
+        rows(&text),
+        ["allreduce,1024,1024,ring,ll,-1,1,8,-1,-1", "allreduce,1024,1024,tree,ll,-1,2,16,-1,-1"],
+        "{text}"
+    );
+}
+
 /// Cases of one size: `best` wins by a fifth, `other` is the alternative.
 fn won(bytes: u64, best: [&str; 2], other: [&str; 2]) -> Vec<CaseLine> {
     vec![case(bytes, Some(best), 10.0, 0.01), case(bytes, Some(other), 12.0, 0.01)]

@@ -87,6 +87,9 @@ fn saturation() {
     let still = [(KIB, 1e-6), (MIB, 5e-4), (16 * MIB, 4e-3), (64 * MIB, 8e-3)];
     says(lines(&series(2, &still)), "still rising at the largest size");
     says_not(lines(&series(2, &still)), "90% of it");
+    // 64 KiB reaches 9.5 GB/s, and 1 MiB by another protocol half of it.
+    let dip = [(KIB, 1e-6), (64 * KIB, 6.9e-6), (MIB, 2.1e-4), (16 * MIB, 1.68e-3), (64 * MIB, 6.71e-3)];
+    says(lines(&series(2, &dip)), "at 64 MiB, 90% of it from 16 MiB up.");
     // An interval of 300% reaches 90% of everything, and so shows nothing.
     let mut vague = series(2, &still);
     vague[1].half_width = 3.0;
@@ -159,7 +162,13 @@ fn oversubscription() {
     // As many ranks as cores, and each has several threads.
     let mut threads = series(2, &[(KIB, 1e-6)]);
     threads[0].caveats.push(Caveat::Oversubscribed);
-    says(lines(&threads), "2 ranks have more threads than 2 cores (oversubscribed): their times include waiting");
+    says(lines(&threads), "2 ranks have more threads than 2 cores (oversubscribed): times include waiting");
+    let mut one = series(1, &[(KIB, 1e-6)]);
+    one[0].caveats.push(Caveat::Oversubscribed);
+    says(lines(&one), "1 rank has more threads than 2 cores");
+    // Ranks that have a core each do not share the cores with those of other cases.
+    one.extend(cases.iter().skip(1).cloned());
+    says(lines(&one), "4 ranks share 2 cores");
     // A skipped case has no times to caveat.
     let mut skipped = lines(&cases);
     (skipped[1].status, skipped[1].time_s) = (Status::Skipped, None);

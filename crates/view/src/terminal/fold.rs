@@ -1,11 +1,12 @@
 //! Text in lines of a width.
 
-/// Breaks a paragraph into lines of at most `width` characters, at spaces.
+use super::{columns, width as wide};
+
+/// Breaks a paragraph into lines of at most `width` columns, at spaces.
 pub fn wrap(text: &str, width: usize) -> String {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {
-        let fits =
-            lines.last().is_none_or(|line| line.is_empty() || line.chars().count() + 1 + word.chars().count() <= width);
+        let fits = lines.last().is_none_or(|line| line.is_empty() || wide(line) + 1 + wide(word) <= width);
         if !fits {
             lines.push(String::new());
         }
@@ -21,15 +22,15 @@ pub fn wrap(text: &str, width: usize) -> String {
 
 /// A paragraph after a label, its further lines below its first word.
 pub fn hanging(label: &str, text: &str, width: usize) -> String {
-    let indent = label.chars().count();
+    let indent = wide(label);
     let lines = wrap(text, width.saturating_sub(indent).max(20)).replace('\n', &format!("\n{:indent$}", ""));
     format!("{label}{lines}")
 }
 
-/// A command after a label, in lines of at most `width` characters that a shell joins again: broken between its words, and an
-/// option kept with its value where both fit.
+/// A command after a label, in lines of at most `width` columns that a shell joins again: broken between its words, and
+/// an option kept with its value where both fit.
 pub fn command(label: &str, words: &[String], width: usize) -> String {
-    let indent = label.chars().count();
+    let indent = wide(label);
     let mut units: Vec<String> = Vec::new();
     for word in words {
         match units.last_mut() {
@@ -44,7 +45,7 @@ pub fn command(label: &str, words: &[String], width: usize) -> String {
     for unit in units {
         match lines.last_mut() {
             // ` \` may follow.
-            Some(line) if indent + line.chars().count() + 1 + unit.chars().count() + 2 <= width => {
+            Some(line) if indent + wide(line.as_str()) + 1 + wide(&unit) + 2 <= width => {
                 line.push(' ');
                 line.push_str(&unit);
             }
@@ -54,14 +55,14 @@ pub fn command(label: &str, words: &[String], width: usize) -> String {
     format!("{label}{}", lines.join(&format!(" \\\n{:indent$}", "")))
 }
 
-/// Parts in lines of at most `width` characters, three spaces between two of a line; one that is wider alone is broken at its
-/// spaces, and a word only by the terminal, which has no better place.
+/// Parts in lines of at most `width` columns, three spaces between two of a line; one that is wider alone is broken at
+/// its spaces, and a word only by the terminal, which has no better place.
 pub fn parts(parts: &[String], width: usize) -> String {
     const BETWEEN: usize = 3;
     let mut lines: Vec<String> = Vec::new();
     for part in parts {
         match lines.last_mut() {
-            Some(line) if line.chars().count() + BETWEEN + part.chars().count() <= width => {
+            Some(line) if wide(line.as_str()) + BETWEEN + wide(part) <= width => {
                 line.push_str(&format!("{:BETWEEN$}{part}", ""));
             }
             _ => lines.push(wrap(part, width)),
@@ -72,11 +73,16 @@ pub fn parts(parts: &[String], width: usize) -> String {
 
 /// A text in so many columns. A longer one ends with a tilde.
 pub fn cut(text: &str, room: usize) -> String {
-    if super::width(text) <= room {
-        text.to_owned()
-    } else {
-        text.chars().take(room.saturating_sub(1)).chain(['~']).collect()
+    if wide(text) <= room {
+        return text.to_owned();
     }
+    // One for the tilde.
+    let mut taken = 1;
+    let fits = |letter: &char| {
+        taken += columns(*letter);
+        taken <= room
+    };
+    text.chars().take_while(fits).chain(['~']).collect()
 }
 
 #[cfg(test)]
@@ -104,6 +110,15 @@ mod tests {
         let shell = std::process::Command::new("sh").args(["-c", &typed]).output().unwrap();
         let read = String::from_utf8(shell.stdout).unwrap();
         assert_eq!(read, "rankmark|comm|all_reduce|--in-place|true,false|--quick|--note|a  b|");
+    }
+
+    #[test]
+    fn wide_letters_take_two_columns() {
+        assert_eq!(wrap("学習 学習", 7), "学習\n学習");
+        assert_eq!([5, 6].map(|room| cut("学習学習", room)), ["学習~", "学習~"]);
+        assert_eq!(cut("sweep", 4), "swe~");
+        let hung = hanging("学 ", "many words that are to be broken", 26);
+        assert_eq!(hung, "学 many words that are to\n   be broken");
     }
 
     #[test]

@@ -344,6 +344,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn cells_behind_wide_letters_stay_in_their_column() {
+        let mut table = Table::new([Column::left("name"), Column::right("time")]);
+        table.push(Row::new(["学習 1", "2 us"]));
+        table.push(Row::new(["sweep", "10 us"]));
+        assert_eq!(plain(&table, 80), ["name     time", "学習 1   2 us", "sweep   10 us"]);
+    }
+
+    #[test]
     fn units_that_no_shown_column_has_take_no_line() {
         let columns = [Column::right("ranks").unit(""), Column::right("rate").unit("GB/s").gives_way(1)];
         let mut table = Table::new(columns);

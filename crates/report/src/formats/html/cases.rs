@@ -99,7 +99,11 @@ fn cell(case: &CaseLine, column: &Column, found: bool) -> Json {
     match column.format {
         Format::Word | Format::Switch | Format::FirstAndLast | Format::Each => json::line(&text),
         Format::Count => value_at(case, &column.source).and_then(|value| value.as_u64()).map_or_else(none, json::whole),
-        Format::Precision => precision(case, column).map_or_else(none, |share| json::rounded(share, DIGITS)),
+        Format::Precision => precision(case, column).map_or_else(none, |share| {
+            let number = json::rounded(share, DIGITS);
+            // Its text says no size, and the script would.
+            if share > 1.0 { json::array([number, json::line(&text)]) } else { number }
+        }),
         Format::Bytes => number().map_or_else(none, |bytes| json::rounded(bytes, 20)),
         _ => {
             let number = number().map_or_else(none, |value| json::rounded(value, DIGITS));

@@ -6,7 +6,10 @@ Chart.prototype.drawMatrix = function () {
   const inside = (scale, at) => !scale || (at + 0.5 >= scale[0] && at - 0.5 <= scale[1]);
   const rows = heads.map((_, at) => at).filter((at) => inside(this.zoom && this.zoom.y, at));
   const across = columns.map((_, at) => at).filter((at) => inside(this.zoom && this.zoom.x, at));
-  const left = 14 + Math.max(...heads.map((head) => head.length)) * 7;
+  // Names of hosts may be longer than the page is wide: the cells keep most of it, and what hovers has the whole name.
+  const most = Math.max(4, Math.floor((this.width * 0.3) / 7));
+  const named = heads.map((head) => (head.length > most ? head.slice(0, most - 1) + "…" : head));
+  const left = 14 + Math.max(...named.map((head) => head.length)) * 7;
   const wide = Math.min(88, (this.width - left - 8) / Math.max(across.length, 1)), high = Math.min(34, Math.max(14, wide * 0.55));
   // Heads that would touch stand on two lines in turn; if they still would, only every k-th is there.
   const widest = Math.max(...columns.map((column) => column.length)) * 6.6 + 6, lines = widest > wide ? 2 : 1, every = Math.ceil(widest / (wide * lines));
@@ -21,7 +24,7 @@ Chart.prototype.drawMatrix = function () {
   this.text(left + (right - left) / 2, 13, this.spec.x[0], { class: "title middle" });
   across.forEach((column, at) => at % every === 0 && this.text(left + (at + 0.5) * wide, top - 6 - 15 * (lines - 1 - (at / every) % lines), columns[column], { class: "tick middle" }));
   rows.forEach((row, down) => {
-    this.text(left - 7, top + (down + 0.5) * high + 4, heads[row], { class: "tick end" });
+    this.text(left - 7, top + (down + 0.5) * high + 4, named[row], { class: "tick end" });
     across.forEach((column, at) => {
       const value = values[row][column];
       if (value === null || value === undefined) return;
