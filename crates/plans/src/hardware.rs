@@ -18,8 +18,17 @@ pub const AUTO: &str = "auto";
 /// The figures that are known of one host of such GPUs; none where the model is not known to be theirs.
 pub fn expected_of(model: &str) -> Vec<record::Expected> {
     let Some(name) = choose::of_model(model) else { return Vec::new() };
-    let plan = record::plan::read(&text(name), name, &benchmarks::abouts(), &[]);
+    let plan = record::plan::read(&with_memory_of(model, text(name)), name, &benchmarks::abouts(), &[]);
     plan.map(|plan| plan.expected).unwrap_or_default()
+}
+
+/// The plan with the figures of this model's memory: an A100 SXM has 80 GB or, slower, 40 GB.
+fn with_memory_of(model: &str, text: String) -> String {
+    if !(model.contains("A100") && model.contains("40GB")) {
+        return text;
+    }
+    text.replace("value: 2039\n", "value: 1555\n")
+        .replace("2,039 GB/s of the SXM form with 80 GB", "1,555 GB/s of the SXM form with 40 GB")
 }
 
 /// A kind of hardware, and its plan.
@@ -148,6 +157,9 @@ fn auto(facts: &Facts) -> String {
     let Choice { name, why, devices, network } = choose(facts);
     let hardware = HARDWARE.iter().find(|hardware| hardware.name == name).unwrap_or(&HARDWARE[0]);
     let mut text = if name == "laptop" { on_cores(hardware, facts.cores) } else { fitted(hardware, devices) };
+    if let Some(model) = facts.gpus.first() {
+        text = with_memory_of(model, text);
+    }
     match network {
         Network::Known(gbs, source) => text = with_network(&text, gbs, &source),
         Network::Unknown => {
@@ -175,17 +187,24 @@ fn on_cores(hardware: &Hardware, cores: usize) -> String {
         .replace("ranks: 4 # every core", &format!("ranks: {every} # every core"))
 }
 
-/// The plan with no more ranks than there are devices. Figures stay as they are: those of more ranks then match no case.
+/// The plan with no more ranks than there are devices, and at least a pair: fewer exchange nothing. Figures stay as they
+/// are: those of more ranks then match no case.
 fn fitted(hardware: &Hardware, devices: usize) -> String {
     let most = hardware.ranks.last().copied().unwrap_or(devices);
     if devices >= most {
         return hardware.text.to_owned();
     }
-    let fitting: Vec<usize> = hardware.ranks.iter().copied().filter(|ranks| *ranks <= devices).collect();
+    let mut fitting: Vec<usize> = hardware.ranks.iter().copied().filter(|ranks| *ranks <= devices).collect();
+    let none_fits = fitting.is_empty();
+    if none_fits {
+        fitting.push(2);
+    }
+    let last = fitting[fitting.len() - 1];
     let (plan, expected) = hardware.text.split_once("\nexpected:").unwrap_or((hardware.text, ""));
-    let plan = plan
-        .replace(&format!("{}]\n", join(hardware.ranks)), &format!("{}]\n", join(&fitting)))
-        .replace(&format!("ranks: {most}\n"), &format!("ranks: {}\n", fitting.last().copied().unwrap_or(devices)));
+    let mut plan = plan.replace(&format!("{}]\n", join(hardware.ranks)), &format!("{}]\n", join(&fitting)));
+    for ranks in hardware.ranks.iter().filter(|ranks| **ranks == most || none_fits) {
+        plan = plan.replace(&format!("ranks: {ranks}\n"), &format!("ranks: {last}\n"));
+    }
     format!("{plan}\nexpected:{expected}")
 }
 
@@ -289,6 +308,37 @@ mod tests {
         assert_eq!(plan.experiment, "h100-nvlink");
         assert!(plan.cases.iter().all(|case| case.ranks() <= 4) && plan.cases.iter().any(|case| case.ranks() == 4));
         assert!(plan.expected.iter().any(|figure| figure.parameters.get("ranks") == Some(&8.into())));
+    }
+
+    /// Two of the four GPUs of a host, or one core beside a port.
+    #[test]
+    fn fewer_devices_than_the_plan_has_ranks_are_a_pair() {
+        let plan = read(&auto(&facts(&["NVIDIA GB200"; 2], &[])), "auto");
+        assert_eq!(plan.experiment, "gb200-nvl72");
+        let ranks: std::collections::BTreeSet<u32> = plan.cases.iter().map(record::Case::ranks).collect();
+        assert_eq!(ranks.into_iter().collect::<Vec<_>>(), [1, 2]);
+        let one_core = Facts { cores: 1, ..facts(&[], &[("mlx5_0:1", Some(200.0))]) };
+        assert_eq!(read(&auto(&one_core), "auto").experiment, "cpu-cluster");
+    }
+
+    /// Native ranks support no ROCm.
+    #[test]
+    fn all_cases_on_gpus_of_amd_are_of_pytorch() {
+        let plan = read(&text("mi300x"), "mi300x");
+        let on_gpus: Vec<&record::Case> = plan.cases.iter().filter(|case| case.device() == Some("cuda")).collect();
+        assert!(!on_gpus.is_empty() && on_gpus.iter().all(|case| benchmarks::is_pytorch(case)));
+    }
+
+    #[test]
+    fn an_a100_is_held_against_its_own_memory() {
+        let figure = |expected: &[record::Expected]| {
+            let triad = expected.iter().find(|figure| figure.metric == "gbs").unwrap();
+            (triad.value, triad.source.contains("with 40 GB"))
+        };
+        for (model, wanted) in [("NVIDIA A100-SXM4-40GB", (1555.0, true)), ("NVIDIA A100-SXM4-80GB", (2039.0, false))] {
+            assert_eq!(figure(&expected_of(model)), wanted, "{model}");
+            assert_eq!(figure(&read(&auto(&facts(&[model; 8], &[])), "auto").expected), wanted, "{model}");
+        }
     }
 
     #[test]

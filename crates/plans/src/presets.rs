@@ -58,11 +58,20 @@ fn quick(cores: usize) -> String {
 }
 
 /// The quick plan for the ranks that a launcher has started: all of them, and beside them one, where training begins.
-pub fn quick_of_launched(ranks: u32) -> String {
+/// `connected`: what connects their hosts, a field and its value, where there are several.
+pub fn quick_of_launched(ranks: u32, connected: Option<(String, String)>) -> String {
     let plan = include_str!("../plans/quick.yaml");
+    let plan = connected.map_or_else(|| plan.to_owned(), |connected| connected_by(plan, &connected));
     plan.replace("ranks: [2]", &format!("ranks: [{ranks}]"))
         .replace("ranks: 2 # every core", &format!("ranks: {ranks} # all of the launcher"))
         .replace("ranks: [1, 2]", &format!("ranks: [1, {ranks}]").replace("[1, 1]", "[1]"))
+}
+
+/// A plan whose defaults begin with a backend, with another field in its place.
+fn connected_by(plan: &str, (field, value): &(String, String)) -> String {
+    let (before, rest) = plan.split_once("{backend: ").unwrap_or((plan, ""));
+    let after = rest.split_once(',').map_or("", |(_, after)| after);
+    format!("{before}{{{field}: {value},{after}")
 }
 
 /// A pair, and every core, up to 8. No more ranks than cores: their times would be of waiting for a core, and the report would
@@ -102,11 +111,22 @@ mod tests {
 
     #[test]
     fn the_quick_plan_has_the_ranks_of_a_launcher() {
-        let plan = record::plan::read(&quick_of_launched(4), "quick", &benchmarks::abouts(), &[]).unwrap();
+        let plan = record::plan::read(&quick_of_launched(4, None), "quick", &benchmarks::abouts(), &[]).unwrap();
         let ranks: std::collections::BTreeSet<u32> = plan.cases.iter().map(record::Case::ranks).collect();
         assert_eq!(ranks.into_iter().collect::<Vec<_>>(), [1, 2, 4], "2: a ping-pong has two");
-        let alone = record::plan::read(&quick_of_launched(1), "quick", &benchmarks::abouts(), &[]).unwrap();
+        let alone = record::plan::read(&quick_of_launched(1, None), "quick", &benchmarks::abouts(), &[]).unwrap();
         assert!(alone.cases.iter().any(|case| case.ranks() == 1));
+    }
+
+    #[test]
+    fn the_quick_plan_of_several_hosts_has_what_connects_them() {
+        for (field, value) in [("backend", "reference"), ("runtime", "pytorch")] {
+            let connected = Some((field.to_owned(), value.to_owned()));
+            let text = quick_of_launched(4, connected);
+            let plan = record::plan::read(&text, "quick", &benchmarks::abouts(), &[]).unwrap();
+            let is_so = |case: &record::Case| case.parameters.get(field).is_some_and(|found| found == value);
+            assert!(plan.cases.iter().all(is_so), "{text}");
+        }
     }
 
     #[test]

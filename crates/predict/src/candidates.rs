@@ -1,6 +1,8 @@
 //! A candidate of a sweep in words, and as a case of a plan.
 
+use model::{Input, Layer, Model, Values};
 use parallel::{Optimizer, Schedule};
+use record::ProfileBasis;
 use terms::Named;
 
 use crate::Workload;
@@ -28,30 +30,63 @@ pub fn words(candidate: &Candidate) -> String {
     words.join(", ")
 }
 
-/// The plan that measures the three best.
-pub fn plan((model, set): (&str, &[String]), base: &Workload, best: &[Ranked]) -> String {
+/// The plan that measures the three best. On a machine that only public numbers are known of, ranks are GPUs: all such machines have them.
+pub fn plan((model, set): (&str, &[String]), base: &Workload, best: &[Ranked], machine: ProfileBasis) -> String {
     let optimizer = match base.recipe.optimizer {
-        Optimizer::Sgd { .. } => "sgd",
-        Optimizer::AdamW { .. } => "adamw",
+        Optimizer::Sgd { momentum, .. } => format!("sgd\n  momentum: {momentum}"),
+        Optimizer::AdamW { .. } => "adamw".to_owned(),
     };
     let mut text = format!(
         "# The three best meshes of a sweep by prediction: `rankmark run` measures them.\nexperiment: predicted\ndefaults:\n  \
          model: {}\n  precision: {}\n  optimizer: {optimizer}\n  overlap: {}\n",
         model, base.recipe.precision, base.recipe.overlap
     );
-    // A plan's own default is shorter than that of most models.
-    if let model::Input::Tokens { sequence, .. } = base.recipe.model.input {
-        text += &format!("  sequence: {sequence}\n");
+    if machine == ProfileBasis::Public {
+        text += "  device: cuda\n  backend: nccl\n";
     }
-    for pair in set {
-        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-        text += &format!("  {}: {}\n", terms::normalize(name), value.trim());
+    for (name, value) in dimensions(model, &base.recipe.model, set) {
+        text += &format!("  {name}: {value}\n");
     }
     text += "cases:\n";
     for Ranked { candidate, .. } in best.iter().take(3) {
         text += &case(candidate);
     }
     text
+}
+
+/// What the plan says of the model's dimensions, each once: a key that is written twice is refused.
+fn dimensions(name: &str, model: &Model, set: &[String]) -> Vec<(String, String)> {
+    let entry = model::entry(name).ok();
+    let settings = entry.map_or(&[][..], |entry| entry.settings);
+    let given = set.iter().map(|pair| {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        let (name, value) = (terms::normalize(name), value.trim());
+        // Switches of models are 0 or 1, and those of plans words.
+        match settings.iter().any(|setting| setting.name == name && setting.values == Values::Switch) {
+            true => (name, (value.parse::<f64>() != Ok(0.0)).to_string()),
+            false => (name, value.to_owned()),
+        }
+    });
+    let mut found: Vec<(String, String)> = given.collect();
+    let mut add = |name: &str, value: usize| {
+        if found.iter().all(|(known, _)| known != name) {
+            found.push((name.to_owned(), value.to_string()));
+        }
+    };
+    // A plan's own default is shorter than that of most models.
+    if let Input::Tokens { sequence, .. } = model.input {
+        add("sequence", sequence);
+    }
+    // A sequence that is longer than the default came with as many learned positions.
+    let usual = entry.and_then(|entry| entry.resolved(&[]).ok()).unwrap_or_default();
+    for node in model.blocks.iter().flat_map(|block| &block.nodes) {
+        if let Layer::Embedding(layer) = &node.layer
+            && usual.iter().any(|(name, value)| *name == "positions" && *value != layer.positions as f64)
+        {
+            add("positions", layer.positions);
+        }
+    }
+    found
 }
 
 fn case(candidate: &Candidate) -> String {
@@ -76,4 +111,49 @@ fn case(candidate: &Candidate) -> String {
         text += "    sequence_parallel: true\n";
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(model: &str, settings: &[(&str, f64)], set: &[&str]) -> Vec<(String, String)> {
+        let settings: Vec<(String, f64)> = settings.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
+        let set: Vec<String> = set.iter().map(|pair| (*pair).to_owned()).collect();
+        dimensions(model, &model::model(model, &settings).unwrap(), &set)
+    }
+
+    fn pairs(all: &[(&str, &str)]) -> Vec<(String, String)> {
+        all.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    }
+
+    #[test]
+    fn a_plan_says_each_dimension_once() {
+        let found = written("gpt2", &[("sequence", 128.0), ("layers", 2.0)], &["Sequence= 128", "layers=2"]);
+        assert_eq!(found, pairs(&[("sequence", "128"), ("layers", "2")]));
+        assert_eq!(written("gpt2", &[], &[]), pairs(&[("sequence", "1024")]));
+    }
+
+    #[test]
+    fn a_plan_has_words_for_switches() {
+        let found = written("llama-tiny", &[("tied", 0.0)], &["tied=0"]);
+        assert_eq!(found, pairs(&[("tied", "false"), ("sequence", "128")]));
+    }
+
+    #[test]
+    fn a_plan_has_positions_for_its_sequence() {
+        let longer = [("sequence", 2048.0), ("positions", 2048.0)];
+        assert_eq!(written("gpt2", &longer, &[]), pairs(&[("sequence", "2048"), ("positions", "2048")]));
+    }
+
+    #[test]
+    fn a_plan_has_the_momentum_that_was_predicted() {
+        let mut base = crate::tests::workload(parallel::Mesh::SERIAL);
+        base.recipe.optimizer = Optimizer::Sgd { rate: 1e-3, momentum: 0.9 };
+        let text = plan(("gpt2-mini", &[]), &base, &[], ProfileBasis::Measured);
+        assert!(text.contains("\n  optimizer: sgd\n  momentum: 0.9\n  overlap: true\n"), "{text}");
+        assert!(!text.contains("device"), "{text}");
+        let text = plan(("gpt2-mini", &[]), &base, &[], ProfileBasis::Public);
+        assert!(text.contains("\n  device: cuda\n  backend: nccl\n"), "{text}");
+    }
 }

@@ -15,6 +15,11 @@ pub(crate) fn variables() -> Vec<(String, String)> {
         .collect()
 }
 
+/// The words that this program was started with, fit for a record: without secrets, and as text where they are none.
+pub(crate) fn command_line() -> Vec<String> {
+    record::command_line(std::env::args_os().map(|word| word.to_string_lossy().into_owned()))
+}
+
 /// What libraries of GPUs are looked for and used with. NVIDIA's wheels lie out of the loader's sight; PyTorch opens them by path.
 pub(crate) fn of_gpus() -> comm::Surroundings {
     let toolkit = variable("CUDA_HOME").map(|home| PathBuf::from(home).join("lib64"));

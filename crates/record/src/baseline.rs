@@ -56,22 +56,45 @@ pub fn read_baseline(folder: &Path, name: &str) -> Result<Vec<Record>, StoreErro
     runs.iter().map(|run| read_run(&own.join(run))).collect()
 }
 
+/// A record as baselines have it. It is made before anything of a baseline is removed.
+#[derive(Debug)]
+pub struct CompactRecord {
+    /// When its run started: the name of its folder.
+    started: FileName,
+    /// The text of `run.json`.
+    file: Vec<u8>,
+    /// The text of `cases.jsonl`.
+    cases: Vec<u8>,
+}
+
+impl CompactRecord {
+    /// Makes a record compact.
+    ///
+    /// # Errors
+    /// When it cannot be written, or a name cannot be replaced.
+    pub fn new(record: &Record, redaction: Option<&mut Redaction>) -> Result<Self, StoreError> {
+        // Runs of one second differ in their fraction.
+        let started: String = record.file.started.chars().filter(char::is_ascii_alphanumeric).take(40).collect();
+        let started = FileName::checked(&started).unwrap_or(FileName::literal("run"));
+        let failed = |error: serde_json::Error| StoreError::new("the record cannot be written compactly").cause(error);
+        let (file, cases) = texts(record).map_err(failed)?;
+        let (file, cases) = match redaction {
+            Some(redaction) => redacted(file, cases, redaction)?,
+            None => (file, cases),
+        };
+        Ok(Self { started, file, cases })
+    }
+}
+
 /// Adds a record to a baseline, and says where. None: it is there already.
 ///
 /// # Errors
-/// When it cannot be written, or a name cannot be replaced.
-pub fn save_baseline(
-    folder: &Path,
-    name: &str,
-    record: &Record,
-    redaction: Option<&mut Redaction>,
-) -> Result<Option<PathBuf>, StoreError> {
+/// When it cannot be written.
+pub fn save_baseline(folder: &Path, name: &str, record: &CompactRecord) -> Result<Option<PathBuf>, StoreError> {
+    let CompactRecord { started, file, cases } = record;
     let baseline = checked(name)?;
     let own = folder.join(&baseline);
-    // Runs of one second differ in their fraction.
-    let started: String = record.file.started.chars().filter(char::is_ascii_alphanumeric).take(40).collect();
-    let started = FileName::checked(&started).unwrap_or(FileName::literal("run"));
-    let run = own.join(&started);
+    let run = own.join(started);
     if run.join(RUN_FILE).symlink_metadata().is_ok() {
         return Ok(None);
     }
@@ -79,16 +102,12 @@ pub fn save_baseline(
     if own.is_dir() && runs_of(&own)?.len() >= MOST_RUNS {
         return Err(StoreError::new(format!("the baseline `{name}` holds {MOST_RUNS} runs")).hint("use --replace"));
     }
-    let (mut file, mut cases) = texts(record).map_err(|error| failed(&run, &io::Error::other(error)))?;
-    if let Some(redaction) = redaction {
-        (file, cases) = redacted(file, cases, redaction)?;
-    }
     // The run file last: it is what makes the folder a record.
-    let held = Folder::make_named(folder).and_then(|folder| folder.make(&baseline)?.make(&started));
+    let held = Folder::make_named(folder).and_then(|folder| folder.make(&baseline)?.make(started));
     let held = held.map_err(|error| failed(&run, &error))?;
     for (name, text) in [(FileName::literal(CASES_FILE), cases), (FileName::literal(RUN_FILE), file)] {
         let path = run.join(&name);
-        held.replace(&name.clone().into(), &name.temporary(), |file| file.write_all(&text))
+        held.replace(&name.clone().into(), &name.temporary(), |file| file.write_all(text))
             .map_err(|error| failed(&path, &error))?;
     }
     Ok(Some(run))

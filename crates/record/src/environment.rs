@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::secrets::{masked, smells_like_secret};
 
 /// Families of variables that change how communication or arithmetic runs.
-const FAMILIES: [&str; 17] = [
+const FAMILIES: [&str; 18] = [
     "NCCL_",
     "RCCL_",
     "UCX_",
@@ -21,6 +21,7 @@ const FAMILIES: [&str; 17] = [
     "I_MPI_",
     "MPICH_",
     "MV2_",
+    "MVP_",
     "CCL_",
     "RANKMARK_",
 ];

@@ -51,7 +51,9 @@ mod workload;
 pub mod yaml;
 
 pub use aliases::{ALIASES, NoField, no_field};
-pub use baseline::{BASELINES, clear_baseline, find_baselines, list_baselines, read_baseline, save_baseline};
+pub use baseline::{
+    BASELINES, CompactRecord, clear_baseline, find_baselines, list_baselines, read_baseline, save_baseline,
+};
 pub use case::Case;
 pub use caveat::Caveat;
 pub use demand::Demand;

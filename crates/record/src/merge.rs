@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use terms::{Error, Status};
 
-use crate::{CaseCounts, CaseLine, Expected, Machine, Part, Record, Rounds, RunEnd, RunFile};
+use crate::{CaseCounts, CaseLine, Expected, Labels, Machine, Part, Record, Rounds, RunEnd, RunFile};
 
-/// One record of all of these, in their order. Each has the name of its directory. A note of its plan names each expected
-/// figure that it does not have.
+/// One record of all of these, in their order. Each has the name of its directory. Notes of its plan name each expected
+/// figure, label and state of the machine that it does not have.
 ///
 /// # Errors
 /// When they do not fit: the same case in two of them, benchmarks that are declared differently, machines that differ while
-/// the device is the same.
+/// the device is the same, sides that were measured interleaved.
 pub fn merge(mut parts: Vec<(String, Record)>) -> Result<Record, Error> {
     drop_open(&mut parts);
     if parts.len() < 2 {
@@ -19,10 +19,13 @@ pub fn merge(mut parts: Vec<(String, Record)>) -> Result<Record, Error> {
     }
     refuse_same_cases(&parts)?;
     refuse_other_machines(&parts)?;
+    refuse_sides(&parts)?;
     let mut file = parts[0].1.file.clone();
     file.identify_merged(&parts.iter().map(|(name, part)| format!("{name} {}", part.file.id)).collect::<Vec<_>>());
     file.plan.cases.clear();
     (file.plan.expected, file.plan.notes) = expected(&parts);
+    keep_common_labels(&mut file, &parts);
+    keep_common_states(&mut file, &parts);
     file.benchmarks = benchmarks(&parts)?;
     file.versions = common(parts.iter().map(|(_, part)| &part.file.versions));
     file.environment = common(parts.iter().map(|(_, part)| &part.file.environment));
@@ -130,6 +133,42 @@ fn expected(parts: &[(String, Record)]) -> (Vec<Expected>, Vec<String>) {
     (kept, notes)
 }
 
+/// Leaves the labels that all parts have, and notes those that only some have.
+fn keep_common_labels(file: &mut RunFile, parts: &[(String, Record)]) {
+    let all = |has: &dyn Fn(&Labels) -> bool| parts.iter().all(|(_, part)| has(&part.file.labels));
+    let Labels { name, mut tags, note } = std::mem::take(&mut file.labels);
+    let name = name.filter(|name| all(&|labels: &Labels| labels.name.as_ref() == Some(name)));
+    let note = note.filter(|note| all(&|labels: &Labels| labels.note.as_ref() == Some(note)));
+    tags.retain(|tag| all(&|labels: &Labels| labels.tags.contains(tag)));
+    for (directory, part) in parts {
+        let Labels { name: own_name, tags: own_tags, note: own_note } = &part.file.labels;
+        let names = own_name.iter().filter(|_| name.is_none()).map(|name| format!("name {name}"));
+        let others = own_tags.iter().filter(|tag| !tags.contains(tag)).map(|tag| format!("tag {tag}"));
+        let remarks = own_note.iter().filter(|_| note.is_none()).map(|note| format!("note {note}"));
+        let labels: Vec<String> = names.chain(others).chain(remarks).collect();
+        if !labels.is_empty() {
+            file.plan.notes.push(format!("labels of {directory} alone: {}", labels.join(", ")));
+        }
+    }
+    file.labels = Labels { name, tags, note };
+}
+
+/// Leaves the states of the machine where all parts have the same; else notes those that a part tells apart.
+fn keep_common_states(file: &mut RunFile, parts: &[(String, Record)]) {
+    let is_same = |of: &RunFile| of.states == file.states && of.unseen_states == file.unseen_states;
+    if parts.iter().all(|(_, part)| is_same(&part.file)) {
+        return;
+    }
+    (file.states, file.unseen_states) = (Vec::new(), Vec::new());
+    for (directory, part) in parts {
+        let names: Vec<&str> = part.file.states.iter().filter_map(|state| state.name.as_deref()).collect();
+        if !names.is_empty() {
+            let note = format!("the machine of {directory} was in several states: {}", names.join(", "));
+            file.plan.notes.push(note);
+        }
+    }
+}
+
 /// Whether both are about the same, on the same basis.
 fn is_alike(a: &Expected, b: &Expected) -> bool {
     (&a.benchmark, &a.parameters, &a.metric, a.basis) == (&b.benchmark, &b.parameters, &b.metric, b.basis)
@@ -205,6 +244,14 @@ fn refuse_other_machines(parts: &[(String, Record)]) -> Result<(), Error> {
     Ok(())
 }
 
+/// Verdicts of a comparison would be taken for those of all cases.
+fn refuse_sides(parts: &[(String, Record)]) -> Result<(), Error> {
+    let Some((directory, _)) = parts.iter().find(|(_, part)| part.file.interleaved.is_some()) else { return Ok(()) };
+    Err(Error::new(format!("{directory} compares two sides and cannot be merged"))
+        .cause("its verdicts come from pairs that were measured interleaved")
+        .hint("leave it out: `rankmark report` shows it by itself"))
+}
+
 fn benchmarks(parts: &[(String, Record)]) -> Result<Vec<crate::Declared>, Error> {
     let mut all: Vec<crate::Declared> = Vec::new();
     for (directory, record) in parts {
@@ -227,7 +274,7 @@ fn benchmarks(parts: &[(String, Record)]) -> Result<Vec<crate::Declared>, Error>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Case, Plan, Tool};
+    use crate::{Case, MachineState, Plan, Tool};
     use serde_json::json;
 
     fn record(host: &str, cases: &[(&str, &str)], rounds: u32) -> Record {
@@ -357,6 +404,38 @@ mod tests {
             let said = "expected busbw_gbs of collective is left out: r0 expects it, but cases of r1 come from another machine";
             assert_eq!(plan.notes.iter().any(|note| note == said), kept == 0, "{:?}", plan.notes);
         }
+    }
+
+    #[test]
+    fn what_a_part_alone_says_is_not_said_of_the_whole() {
+        let labelled = |id: &str, name: &str, tags: &[&str]| {
+            let mut record = record("a", &[(id, "cpu")], 1);
+            let tags = tags.iter().map(|tag| (*tag).to_owned()).collect();
+            record.file.labels = Labels { name: Some(name.to_owned()), tags, note: None };
+            record
+        };
+        let state =
+            |name: &str| MachineState { name: Some(name.to_owned()), share: 0.5, trials: 3, canaries: Vec::new() };
+        let (mut monday, tuesday) = (labelled("1", "monday", &["night", "h100"]), labelled("2", "tuesday", &["h100"]));
+        monday.file.states = vec![state("near cores"), state("far cores")];
+        let file = merged(vec![monday.clone(), tuesday.clone()]).unwrap().file;
+        assert_eq!(file.labels, Labels { tags: vec!["h100".to_owned()], ..Labels::default() });
+        assert_eq!(file.states, []);
+        let notes = [
+            "labels of r0 alone: name monday, tag night",
+            "labels of r1 alone: name tuesday",
+            "the machine of r0 was in several states: near cores, far cores",
+        ];
+        assert_eq!(file.plan.notes, notes);
+        // What all of them have is kept.
+        let mut later = labelled("2", "monday", &["h100", "night"]);
+        later.file.states.clone_from(&monday.file.states);
+        let file = merged(vec![monday.clone(), later]).unwrap().file;
+        assert_eq!((&file.labels, &file.states), (&monday.file.labels, &monday.file.states));
+        assert!(file.plan.notes.is_empty(), "{:?}", file.plan.notes);
+        // Verdicts of pairs are not those of other cases.
+        monday.file.interleaved = Some(crate::Interleaved::default());
+        assert!(merged(vec![tuesday, monday]).unwrap_err().contains("r1 compares two sides and cannot be merged"));
     }
 
     #[test]

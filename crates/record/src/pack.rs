@@ -15,6 +15,7 @@ use flate2::{Compression, GzBuilder};
 
 use crate::explained::EXPLAINED_FILE;
 use crate::file::{Access, FileName, Folder, open_inside};
+use crate::sealed::PREDICTIONS_FILE;
 use crate::store::{
     CASES_FILE, LOCK_FILE, RUN_FILE, SAMPLES_FILE, StoreError, TRACE_FOLDER, read_run_file, reseal, reseal_run,
 };
@@ -26,7 +27,7 @@ pub use unpack::{is_packed, unpack, unpack_once};
 static FOLDERS: [(FileName, &[&str]); 2] =
     [(FileName::literal("charts"), &[".svg", ".png"]), (FileName::literal(TRACE_FOLDER), &[".json.gz"])];
 /// Files of a record and of its report; of those that end in a point, any kind.
-const OWN: [&str; 6] = [RUN_FILE, CASES_FILE, SAMPLES_FILE, EXPLAINED_FILE, "report.", "cases."];
+const OWN: [&str; 7] = [RUN_FILE, CASES_FILE, SAMPLES_FILE, EXPLAINED_FILE, PREDICTIONS_FILE, "report.", "cases."];
 /// How a report's tables of [`EXPLAINED_FILE`] begin and end.
 const EXPLAINED_TABLES: [&str; 2] = ["profile-", ".csv"];
 /// Kinds of files in which names can be found and replaced.
@@ -138,6 +139,10 @@ fn write(
             packed.left_out.push((member.relative.clone(), "not a text: names in it could not be replaced"));
             continue;
         }
+        if member.name.as_str() == PREDICTIONS_FILE {
+            packed.left_out.push((member.relative.clone(), "sealed: with other names it would not match its digest"));
+            continue;
+        }
         let text = redacted(member, text_of(member, directory)?, redaction)?;
         put(archive, text.len() as u64, &mut text.as_slice())?;
         packed.files.push(path);
@@ -177,7 +182,7 @@ fn line_of(line: &[u8], redaction: &mut Redaction) -> Vec<u8> {
     text
 }
 
-/// The files of a record in the order of their paths.
+/// The files of a record: the run file, by which a packed record is known, and the others in the order of their paths.
 fn members(directory: &Path, left_out: &mut Vec<(String, &'static str)>) -> io::Result<Vec<PackedFile>> {
     let directory = Arc::new(Folder::named(directory)?);
     let mut members = Vec::new();
@@ -193,6 +198,7 @@ fn members(directory: &Path, left_out: &mut Vec<(String, &'static str)>) -> io::
             (None, None) => left_out.push((name, not_packed(&found))),
         }
     }
+    members.sort_by_key(|member| member.relative != RUN_FILE);
     Ok(members)
 }
 

@@ -51,12 +51,15 @@ pub struct PredictedCase {
 pub fn read_predictions(directory: &Path, note: Option<&str>) -> Result<Option<Predictions>, StoreError> {
     let path = directory.join(PREDICTIONS_FILE);
     let mut text = Vec::new();
-    match open_inside(directory, &PREDICTIONS).and_then(|file| file.take(LARGEST).read_to_end(&mut text)) {
+    match open_inside(directory, &PREDICTIONS).and_then(|file| file.take(LARGEST + 1).read_to_end(&mut text)) {
         Ok(_) => {}
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(StoreError::io("cannot read", &path, &error)),
     }
     let refused = |cause: String| StoreError::new(format!("{} holds no predictions", path.display())).cause(cause);
+    if text.len() as u64 > LARGEST {
+        return Err(refused(format!("it is larger than {} MiB", LARGEST >> 20)));
+    }
     let mut read: Predictions = crate::from_json(&text).map_err(|error| refused(error.to_string()))?;
     let is_time = |seconds: f64| seconds.is_finite() && seconds > 0.0;
     let is_usable = |case: &PredictedCase| {
@@ -110,5 +113,10 @@ mod tests {
             write_predictions(folder.path(), &text.replace("0.5", odd)).unwrap();
             assert!(read("").is_err(), "{odd}");
         }
+        // Holes take no room on the disk.
+        let file = std::fs::File::create(folder.path().join(PREDICTIONS_FILE)).unwrap();
+        file.set_len(LARGEST + 1).unwrap();
+        let why = read("").unwrap_err().to_string();
+        assert!(why.contains("it is larger than 64 MiB"), "{why}");
     }
 }

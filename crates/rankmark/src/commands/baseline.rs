@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use clap::ValueHint;
 use record::pack::Redaction;
 use record::{
-    BASELINES, CaseLine, Record, RunEnd, find_baselines, list_baselines, read_baseline, read_run, save_baseline,
+    BASELINES, CaseLine, CompactRecord, Record, RunEnd, find_baselines, list_baselines, read_baseline, read_run,
+    save_baseline,
 };
 use terms::Status;
 
@@ -123,17 +124,22 @@ fn save(given: Save) -> Ended {
         }
         read.push((directory, record));
     }
-    let folder = folder();
-    if given.replace {
-        record::clear_baseline(&folder, name)?;
-    }
-    let mut text = String::new();
+    let mut compact = Vec::new();
     for (directory, record) in &read {
         let mut redaction = match given.keep_names {
             true => None,
             false => Some(Redaction::new(names(directory)?)),
         };
-        text += &match save_baseline(&folder, name, record, redaction.as_mut())? {
+        compact.push((directory, CompactRecord::new(record, redaction.as_mut())?));
+    }
+    let folder = folder();
+    // Only now: a record that is refused leaves the baseline as it was.
+    if given.replace {
+        record::clear_baseline(&folder, name)?;
+    }
+    let mut text = String::new();
+    for (directory, record) in &compact {
+        text += &match save_baseline(&folder, name, record)? {
             Some(path) => format!("saved     {}\n", path.display()),
             None => format!("known     {}: it is in the baseline already\n", directory.display()),
         };

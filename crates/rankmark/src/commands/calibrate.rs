@@ -95,6 +95,15 @@ impl Typed for Calibrate {
             Some(directory) => (directory.clone(), 0),
             None => self.measured(&text, entry)?,
         };
+        // A profile of some operations would take the place of a whole one.
+        if session::signal_code() == Some(code) {
+            let record = directory.display().to_string();
+            let record = report::shell(&record);
+            let hint = format!("rankmark run --resume {record}\nmeasures the rest; then rankmark calibrate {record}");
+            return Err(Failure::new("the calibration was interrupted: no profile was written")
+                .hint(hint)
+                .with_code(code));
+        }
         let profile = self.profile(&directory)?;
         let target = self.output.clone().unwrap_or_else(|| self.usual(&directory));
         write_machine_profile(&target, &profile)?;

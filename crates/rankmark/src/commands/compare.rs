@@ -16,7 +16,7 @@ use record::Record;
 use report::{Against, Comparisons, JunitCase};
 
 use super::{CommandRow, Ended};
-use crate::options::{Gate, GateOptions, parts};
+use crate::options::{Gate, GateOptions, parts, refuse_given};
 use crate::session::Entry;
 use crate::{Failure, not_a_record, packed, screen};
 use options::Interleave;
@@ -79,6 +79,7 @@ impl Compare {
         if self.interleave.interleave {
             return interleave::run((&self.sides, &self.interleave, &self.outputs), gate, entry);
         }
+        refuse_given(&self.interleave.given(), "is for sides that `--interleave` measures")?;
         self.sides.iter().chain(&self.new).try_for_each(|side| not_a_record::refuse_prediction(Path::new(side)))?;
         let (sides, new) = (packed::names_opened(&self.sides)?, packed::names_opened(&self.new)?);
         records(&Self { sides, new, ..self }, &gate)
@@ -87,7 +88,15 @@ impl Compare {
 
 fn records(given: &Compare, gate: &Gate) -> Ended {
     let named: Vec<String> = given.sides.iter().chain(&given.new).cloned().collect();
-    if let Some(code) = traces::compared(&named, given.outputs.json)? {
+    let of_records = [
+        ("history", given.outputs.history.is_some()),
+        ("junit", given.outputs.junit.is_some()),
+        ("all", given.outputs.all),
+        ("output-dir", given.interleave.output_dir.is_some()),
+        ("quiet", given.interleave.quiet),
+    ];
+    let of_records: Vec<_> = given.gate.given().into_iter().chain(of_records).collect();
+    if let Some(code) = traces::compared(&named, &of_records, given.outputs.json)? {
         return Ok(code);
     }
     refuse_missing(&named)?;

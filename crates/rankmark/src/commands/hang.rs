@@ -11,7 +11,7 @@ use terms::Seconds;
 
 use super::{Ended, Typed};
 use crate::session::Entry;
-use crate::{Failure, environment, screen};
+use crate::{Failure, environment, options, screen};
 
 /// The shortest time between the first look and the last.
 const SHORTEST: Duration = Duration::from_millis(100);
@@ -61,7 +61,7 @@ impl Typed for Hang {
     const NAME: &'static str = "hang";
 
     fn run(self, _: Entry<'_>) -> Ended {
-        let interval = self.interval()?;
+        let interval = Interval(options::interval(self.interval, SHORTEST, "3s")?);
         if self.part {
             return screen::print_json(&live::part(&self.target(), interval)?);
         }
@@ -92,14 +92,6 @@ impl Hang {
             None if !self.pid.is_empty() => Target::Processes(self.pid.clone()),
             None => Target::Host,
         }
-    }
-
-    fn interval(&self) -> Result<Interval, Failure> {
-        let given = self.interval.0;
-        let interval = Duration::try_from_secs_f64(given).ok().filter(|interval| *interval >= SHORTEST);
-        let too_short =
-            || Failure::new(format!("`--interval {given}s` is too short")).hint("for example --interval 3s");
-        interval.map(Interval).ok_or_else(too_short)
     }
 
     /// What the dumps hold, without traces next to them: these are of an earlier time.

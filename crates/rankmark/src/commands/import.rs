@@ -13,8 +13,9 @@ use serde_json::json;
 use terms::{Collective, Named};
 
 use super::{Ended, Typed, profile};
+use crate::options::refuse_given;
 use crate::session::Entry;
-use crate::{Failure, packed, plan_files, screen};
+use crate::{Failure, environment, packed, plan_files, screen};
 use plans::{foreign, gates, hardware};
 use record::store::RESULTS;
 
@@ -111,6 +112,16 @@ impl Import {
     fn named_format(&self) -> Result<Option<&'static dyn Format>, Failure> {
         Ok(self.format.as_deref().map(import::format).transpose()?)
     }
+
+    /// Options that say how results and configurations are read, and whether they were given.
+    fn reading(&self) -> [(&'static str, bool); 4] {
+        [
+            ("format", self.format.is_some()),
+            ("ranks", self.ranks.is_some()),
+            ("op", self.op.is_some()),
+            ("python", self.python.is_some()),
+        ]
+    }
 }
 
 /// A file with what the user says of it.
@@ -160,28 +171,52 @@ fn results(given: &Import) -> Ended {
     }
     let (mut text, mut made, mut missed) = (String::new(), Vec::new(), false);
     for file in files {
-        let source = match file.as_os_str() == "-" {
-            true => Source::from_reader(STANDARD_INPUT, std::io::stdin().lock())?,
-            false => Source::load(file)?,
-        };
-        let read_as = format.or_else(|| import::recognise(&source));
-        let source = source_of(given, source, read_as);
-        let found = import::read(&source, format)?;
-        text += &match found.content {
-            Content::Plan(_) if !gates.is_empty() => return Err(no_results(source.name())),
-            Content::Plan(plan) => show_plan(&source, found.format, &plan, given.json)?,
-            Content::Results(results) => {
-                let mut records = records_of(&source, found.format, results)?;
-                missed |= gates.apply(&mut records)?;
-                let name = source.name().to_owned();
-                // Its lines are in the records.
-                drop(source);
-                write(&name, found.format, records, (directory, &mut made), given.json)?
-            }
-        };
+        let imported = import_file(file, given, (format, &gates), (&mut made, &mut missed));
+        text += &imported.inspect_err(|_| name_made(&made))?;
     }
     let code = if given.json { screen::print_json(&text)? } else { screen::print(&(text + &next_of(&made)))? };
     Ok(if missed { 1 } else { code })
+}
+
+/// Imports a file of results or of a configuration; gives what is printed of it.
+fn import_file(
+    file: &Path,
+    given: &Import,
+    (format, gates): (Option<&'static dyn Format>, &gates::Gates<'_>),
+    (made, missed): (&mut Vec<Made>, &mut bool),
+) -> Result<String, Failure> {
+    let source = match file.as_os_str() == "-" {
+        true => Source::from_reader(STANDARD_INPUT, std::io::stdin().lock())?,
+        false => Source::load(file)?,
+    };
+    let read_as = format.or_else(|| import::recognise(&source));
+    let source = source_of(given, source, read_as);
+    let found = import::read(&source, format)?;
+    let is_for = |what: &str, other: &str| format!("is for {what}, and {} is {other}", source.name());
+    let needs_no_python = given.python.is_some() && !found.format.uses_torch();
+    refuse_given(&[("python", needs_no_python)], &is_for("configurations that PyTorch runs", "not one"))?;
+    match found.content {
+        Content::Plan(_) if !gates.is_empty() => Err(no_results(source.name())),
+        Content::Plan(plan) => {
+            let of_results = [("op", given.op.is_some()), ("output-dir", given.output_dir.is_some())];
+            refuse_given(&of_results, &is_for("results", "a configuration"))?;
+            show_plan(&source, found.format, &plan, given.json)
+        }
+        Content::Results(results) => {
+            let mut records = records_of(&source, found.format, results)?;
+            *missed |= gates.apply(&mut records)?;
+            let name = source.name().to_owned();
+            // Its lines are in the records.
+            drop(source);
+            write(&name, found.format, records, (given.output_dir.as_ref(), made), given.json)
+        }
+    }
+}
+
+/// Names the records that stay when a file after theirs cannot be imported.
+fn name_made(made: &[Made]) {
+    let name = |record: &Made| view::one_line(&record.directory.display().to_string());
+    screen::remark(&made.iter().map(|record| format!("record   {}\n", name(record))).collect::<String>());
 }
 
 /// What is known of the GPUs that a file names is what its results are compared with: of one host, whose links the figures are
@@ -225,6 +260,8 @@ fn packed_records(given: &Import) -> Ended {
         return Err(Failure::new(format!("{} is not a packed record, and others are", other.display()))
             .hint("import them one after the other"));
     }
+    let why = format!("is for results and configurations, and {} is a packed record", given.file[0].display());
+    refuse_given(&given.reading(), &why)?;
     if given.output_dir.is_some() && given.file.len() > 1 {
         return Err(Failure::new("`--output-dir` is for one file").hint("import the files one by one"));
     }
@@ -239,7 +276,10 @@ fn packed_records(given: &Import) -> Ended {
         };
         let cases = record::read_results(&directory)?.cases.len();
         text += &match given.json {
-            true => format!("{}\n", json!({ "file": file, "format": "packed", "record": directory, "cases": cases })),
+            true => {
+                let (file, directory) = (file.display().to_string(), directory.display().to_string());
+                format!("{}\n", json!({ "file": file, "format": "packed", "record": directory, "cases": cases }))
+            }
             false => format!(
                 "{} is a packed record of {}\nrecord   {}\n{}",
                 file.display(),
@@ -256,16 +296,8 @@ fn packed_records(given: &Import) -> Ended {
 fn traces(given: &Import) -> Ended {
     let files = &given.file;
     refuse_others(files, "traces are imported together", "import results and traces one after the other")?;
-    let of_results = [
-        ("format", given.format.is_some()),
-        ("ranks", given.ranks.is_some()),
-        ("op", given.op.is_some()),
-        ("python", given.python.is_some()),
-    ];
-    if let Some((name, _)) = of_results.into_iter().find(|(_, is_given)| *is_given) {
-        let what = format!("`--{name}` is for results and configurations, and {} is a trace", files[0].display());
-        return Err(Failure::new(what).hint(format!("leave `--{name}` out")));
-    }
+    let why = format!("is for results and configurations, and {} is a trace", files[0].display());
+    refuse_given(&given.reading(), &why)?;
     let format = import::traces::recognise(&files[0]).map_or("a trace", |format| format.doc);
     screen::remark(&format!("{} is of {format}; `rankmark profile --import` reads it, too\n", files[0].display()));
     profile::explain_files(files, given.output_dir.as_deref(), given.json)
@@ -342,7 +374,7 @@ struct Stored {
 
 /// Writes a record.
 fn store(record: &mut ImportedRecord, directory: &Path) -> Result<Stored, Failure> {
-    record.file.command_line = record::command_line(std::env::args());
+    record.file.command_line = environment::command_line();
     let mut store = Store::create(directory, &record.file)?;
     store.append_all(&record.lines)?;
     record.samples.iter().try_for_each(|trial| store.append_samples(trial))?;
@@ -362,6 +394,8 @@ fn summary(
     as_json: bool,
 ) -> String {
     if as_json {
+        // A path need not be text, which JSON is.
+        let (directory, report) = (directory.display().to_string(), report.map(|path| path.display().to_string()));
         let summary = json!({
             "file": source, "format": format.name(), "record": directory, "report": report,
             "cases": cases, "tool": imported.tool, "notes": imported.notes, "omitted": imported.omitted, "expected": verdict.expected, "gates_missed": verdict.missed,

@@ -96,7 +96,8 @@ pub(super) fn measure(request: &SessionRequest<'_>, plan: Option<Plan>) -> Resul
     let baseline = baseline::at_end(&request.options.whole.baseline)?;
     let session::Ended { code, directory } = session::measure(request, plan)?;
     let (Some(mut baseline), Some(directory)) = (baseline, directory) else { return Ok(code) };
-    let (text, judged) = baseline.judge(&directory)?;
+    let judged = baseline.judge(&directory);
+    let (text, judged) = judged.map_err(|failure| if code == 0 { failure } else { failure.with_code(code) })?;
     match (request.options.output.quiet, request.options.output.json) {
         (true, _) => {}
         (_, true) => screen::remark(&format!("\n{text}")),

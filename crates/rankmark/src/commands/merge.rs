@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use clap::ValueHint;
-use record::Store;
+use record::{PREDICTIONS_FILE, Store};
 
 use super::{Ended, Typed};
 use crate::session::Entry;
-use crate::{Failure, incomplete, not_a_record, packed, screen};
-use record::store::RESULTS;
+use crate::{Failure, environment, incomplete, not_a_record, packed, screen};
+use record::store::{RESULTS, TRACE_FOLDER};
 
 /// Makes one record of several: parts of a study that ran at different times or on different devices
 #[derive(clap::Args)]
@@ -44,7 +44,7 @@ fn merge(directories: &[PathBuf], output_dir: Option<PathBuf>) -> Ended {
     }
     let ids: Vec<String> = parts.iter().map(|(_, part)| part.file.id.clone()).collect();
     let mut merged = record::merge(parts)?;
-    merged.file.command_line = record::command_line(std::env::args());
+    merged.file.command_line = environment::command_line();
     let target = match output_dir {
         Some(directory) => directory,
         None => record::fresh_directory(Path::new(RESULTS), jiff::Timestamp::now(), "merged")?,
@@ -57,7 +57,7 @@ fn merge(directories: &[PathBuf], output_dir: Option<PathBuf>) -> Ended {
     store.finish(&mut merged.file)?;
     drop(store);
     let lost: Vec<String> = merged.damaged.iter().map(|line| format!("warning: {}\n", line.sentence())).collect();
-    screen::remark(&lost.concat());
+    screen::remark(&(lost.concat() + &left_out(directories)));
     merge_explained(directories, &target)?;
     incomplete::warn(&target, merged.banner().as_deref());
     let run = report::Run::read(&target, benchmarks::VIEWS)?;
@@ -88,6 +88,14 @@ fn copy_samples(
         }
     }
     Ok(())
+}
+
+/// Names what of the records is not in the merged one.
+fn left_out(directories: &[PathBuf]) -> String {
+    let files = |directory: &PathBuf| [TRACE_FOLDER, PREDICTIONS_FILE].map(|name| directory.join(name));
+    let found = directories.iter().flat_map(files).filter(|path| path.symlink_metadata().is_ok());
+    let line = |path: PathBuf| view::one_line(&path.display().to_string());
+    found.map(|path| format!("note: {} is not part of the merged record\n", line(path))).collect()
 }
 
 /// What the traces of the records showed: each case is in one record, so the lists follow each other.

@@ -76,7 +76,8 @@ pub(super) fn names(directory: &Path) -> Result<Names, Failure> {
     let mut seen = HashSet::new();
     hosts.retain(|host| !host.is_empty() && seen.insert(host.clone()));
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-    let home = variable("HOME");
+    // `/` is nobody's, and a slash at the end is not part of a home folder's name.
+    let home = variable("HOME").map(|home| home.trim_end_matches('/').to_owned()).filter(|home| !home.is_empty());
     let users = ["USER", "LOGNAME", "SUDO_USER"].into_iter().filter_map(variable);
     let mut users: Vec<(String, Option<String>)> = users.map(|user| (user, None)).collect();
     if let Some(home) = home {

@@ -18,6 +18,32 @@ use super::{Ended, Typed};
 use crate::session::Entry;
 use crate::{Failure, screen};
 
+/// What a sweep tries all values of.
+const TRIED: [&str; 5] = ["schedule", "micro_batches", "recompute", "sharded", "sequence_parallel"];
+/// What describes a step, or a sweep over steps. Rows of a table and cases of a plan say it themselves.
+const DESCRIBED: [&str; 20] = [
+    "model",
+    "set",
+    "ranks",
+    "ranks_per_node",
+    "mesh",
+    "schedule",
+    "chunks",
+    "micro_batches",
+    "batch",
+    "global_batch",
+    "sequence",
+    "precision",
+    "recompute",
+    "sharded",
+    "sequence_parallel",
+    "no_overlap",
+    "optimizer",
+    "software",
+    "sweep",
+    "top",
+];
+
 /// Step time, memory and the best mesh of training that was not measured, with the error of each answer
 #[derive(clap::Args)]
 #[command(
@@ -84,11 +110,11 @@ pub(crate) struct Predict {
     /// how parameters change: adamw, sgd
     #[arg(long, value_name = "NAME", default_value = "adamw", value_parser = ["adamw", "sgd"])]
     optimizer: String,
-    /// the program that trains: rankmark, megatron
-    #[arg(long, value_name = "NAME", default_value = "rankmark")]
-    software: Software,
+    /// the program that trains: rankmark, megatron (default: megatron for a table alone, else rankmark)
+    #[arg(long, value_name = "NAME")]
+    software: Option<Software>,
     /// finds the best of all legal meshes, schedules and batches
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = TRIED)]
     sweep: bool,
     /// how many of the best to show
     #[arg(long, value_name = "K", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
@@ -97,23 +123,27 @@ pub(crate) struct Predict {
     #[arg(long, value_name = "RECORD|CSV", value_hint = ValueHint::AnyPath)]
     fit: Option<PathBuf>,
     /// draws this many rows of --fit, by --seed; the rest becomes --rows
-    #[arg(long, value_name = "N", requires = "fit", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", requires = "fit", conflicts_with_all = DESCRIBED,
+          value_parser = clap::value_parser!(u32).range(1..))]
     draw: Option<u32>,
     /// seed of --draw
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// predicts each row of a table of measured steps, and says the errors
-    #[arg(long, value_name = "CSV", value_hint = ValueHint::FilePath, conflicts_with = "sweep")]
+    #[arg(long, value_name = "CSV", value_hint = ValueHint::FilePath, conflicts_with_all = DESCRIBED)]
     rows: Option<PathBuf>,
     // clap does not ask for a required option that conflicts with one which is there.
     /// writes the plan that measures the three best of a sweep
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "sweep", conflicts_with_all = ["rows", "check"])]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "sweep",
+          conflicts_with_all = ["rows", "check"], conflicts_with_all = TRIED)]
     plan: Option<PathBuf>,
     /// predicts the training cases of a plan, seals that, measures them, and says the errors
-    #[arg(long, value_name = "PLAN", value_hint = ValueHint::FilePath, conflicts_with_all = ["sweep", "rows", "mesh", "draw"])]
+    #[arg(long, value_name = "PLAN", value_hint = ValueHint::FilePath,
+          conflicts_with_all = ["rows", "draw"], conflicts_with_all = DESCRIBED)]
     check: Option<PathBuf>,
     /// directory of the record of --check (default: results/TIME-EXPERIMENT)
-    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, requires = "check", conflicts_with_all = ["sweep", "rows", "mesh", "draw"])]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, requires = "check",
+          conflicts_with_all = ["rows", "draw"], conflicts_with_all = DESCRIBED)]
     output_dir: Option<PathBuf>,
     /// one JSON object on standard output
     #[arg(long)]
@@ -174,8 +204,9 @@ impl Predict {
         self.warn_of_another_machine(&profile);
         // Tables of others are steps of Megatron-LM.
         let is_table = [&self.fit, &self.rows].into_iter().flatten().any(|path| rows::is_table(path));
-        let software = if is_table && self.mesh.is_none() && !self.sweep { Software::Megatron } else { self.software };
-        Ok(Predictor::new(profile, software))
+        let is_alone = is_table && self.mesh.is_none() && !self.sweep;
+        let usual = if is_alone { Software::Megatron } else { Software::Rankmark };
+        Ok(Predictor::new(profile, self.software.unwrap_or(usual)))
     }
 
     /// A profile of another machine predicts that machine: it is said, and nothing is refused.
@@ -230,7 +261,10 @@ impl Predict {
                 .hint("more ranks, a smaller global batch, or a smaller model"));
         }
         if let Some(path) = &self.plan {
-            let text = candidates::plan((&self.model, &self.set), &base, &found.best);
+            let text = {
+                let basis = predictor.profile.basis;
+                candidates::plan((&self.model, &self.set), &base, &found.best, basis)
+            };
             record::file::replace_named(path, text.as_bytes())
                 .map_err(|error| Failure::new(format!("cannot write {}", path.display())).cause(error))?;
             screen::remark(&format!("plan     {}\n", path.display()));

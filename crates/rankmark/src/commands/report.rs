@@ -178,6 +178,7 @@ fn each(source: &str, asked: &ReportAsked) -> Result<u8, Failure> {
         if asked.verbose {
             screen::remark(&counted(directory, &run));
         }
+        asked.exports.write(&run)?;
         if let Some(file) = &asked.file {
             let [format] = asked.formats.as_slice() else {
                 return Err(Failure::new("`--output` is for one format").hint("--format csv --output FILE"));
@@ -196,7 +197,6 @@ fn each(source: &str, asked: &ReportAsked) -> Result<u8, Failure> {
             (None, None) => directory.clone(),
         };
         let written = report::write_formats(&run, &into, &asked.formats)?;
-        asked.exports.write(&run)?;
         remarks(written.remarks);
         last = written.files;
         last.iter().for_each(|path| text += &format!("{}\n", path.display()));

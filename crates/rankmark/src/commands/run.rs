@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::ValueHint;
 use measure::machine;
 use plans::only::Only;
-use plans::{Loaded, foreign, presets};
+use plans::{Loaded, fleet, foreign, presets};
 use record::Plan;
 
 use super::{CommandRow, Ended, measured};
@@ -125,7 +125,10 @@ fn run(planned: Planned, own: &OwnRunOptions, mut options: RunOptions, entry: En
         }
         None => {
             let text = match entry.coordinator {
-                Some(coordinator) => presets::quick_of_launched(coordinator.size()),
+                Some(coordinator) => {
+                    let several = coordinator.hosts().len() > 1;
+                    presets::quick_of_launched(coordinator.size(), several.then(|| fleet::connection(coordinator)))
+                }
                 None => (presets::PRESETS[0].text)(machine.allowed_cpus.len()),
             };
             Some(quick(&mut overrides, only.as_ref(), &text)?)

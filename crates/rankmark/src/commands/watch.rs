@@ -13,7 +13,7 @@ use view::terminal;
 use super::{Ended, Typed};
 use crate::screen::{State, Watch as Screen, remark, unwritten};
 use crate::session::{self, Entry};
-use crate::{Failure, not_a_record};
+use crate::{Failure, not_a_record, options};
 use record::store::RESULTS;
 
 /// How often a signal is looked for.
@@ -47,11 +47,7 @@ impl Typed for Watch {
 
     fn run(self, _: Entry<'_>) -> Ended {
         self.record.as_deref().map_or(Ok(()), not_a_record::refuse_file)?;
-        let interval = self.interval.0;
-        let Some(interval) = Duration::try_from_secs_f64(interval).ok().filter(|interval| *interval >= LOOK) else {
-            let wrong = Failure::new(format!("`--interval {interval}s` is too short"));
-            return Err(wrong.hint("for example --interval 2s"));
-        };
+        let interval = options::interval(self.interval, LOOK, "2s")?;
         process::interrupt::install().map_err(|error| Failure::new("signals could not be set up").cause(error))?;
         let Some(directory) = record(self.record.as_ref())? else { return Ok(interrupted()) };
         follow(&directory, interval, self.once)
@@ -122,6 +118,10 @@ fn follow(directory: &Path, interval: Duration, once: bool) -> Result<u8, Failur
     head(&mut screen, &file, directory);
     let mut latest = Latest::default();
     loop {
+        // Where no lock shows the run, only its file says that it has ended.
+        if liveness(directory) != Liveness::Live {
+            file = follower.run_file()?;
+        }
         // Before the lines are read: what a run writes before it ends is then read, too.
         let live = is_live(directory, &file);
         let lines = follower.new_lines()?;

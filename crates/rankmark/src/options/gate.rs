@@ -48,6 +48,13 @@ fn share(text: &str) -> Result<Ratio, String> {
     if fits { Ok(share) } else { Err("a share above 0 (3% or 0.03)".to_owned()) }
 }
 
+impl GateOptions {
+    /// The names of the options, and whether they were given.
+    pub(crate) fn given(&self) -> [(&'static str, bool); 2] {
+        [("threshold", self.threshold.is_some()), ("fail-on", !self.fail_on.is_empty())]
+    }
+}
+
 impl Gate {
     /// What the options say.
     pub(crate) fn from_options(options: &GateOptions) -> Self {

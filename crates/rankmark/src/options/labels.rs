@@ -25,6 +25,11 @@ impl LabelOptions {
         Self { note: Some(note), ..Self::default() }
     }
 
+    /// The names of the options, and whether they were given.
+    pub(crate) fn given(&self) -> [(&'static str, bool); 3] {
+        [("name", self.name.is_some()), ("tag", !self.tag.is_empty()), ("note", self.note.is_some())]
+    }
+
     /// The labels that were given.
     ///
     /// # Errors

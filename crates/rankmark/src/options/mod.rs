@@ -189,6 +189,32 @@ pub(crate) fn budget(given: Option<Seconds>) -> Result<Option<Duration>, Failure
     budget.map(Some).ok_or_else(wrong)
 }
 
+/// Most seconds of an `--interval`. Beyond some number of them no clock counts.
+const LONGEST_INTERVAL: f64 = 86_400.0;
+
+/// An `--interval` of at least `shortest`.
+///
+/// # Errors
+/// One that is shorter, or longer than a day.
+pub(crate) fn interval(given: Seconds, shortest: Duration, example: &str) -> Result<Duration, Failure> {
+    let refused = |what: &str| Failure::new(what).hint(format!("for example --interval {example}"));
+    if given.0 > LONGEST_INTERVAL {
+        return Err(refused("`--interval` is too long").cause("it may be a day at most"));
+    }
+    let interval = Duration::try_from_secs_f64(given.0).ok().filter(|interval| *interval >= shortest);
+    interval.ok_or_else(|| refused(&format!("`--interval {}s` is too short", given.0)))
+}
+
+/// Refuses the first of these options that was given: it would do nothing, and its user would take it for done. `why` says
+/// what the option is for, and what was named instead.
+///
+/// # Errors
+/// Where one was given.
+pub(crate) fn refuse_given(options: &[(&str, bool)], why: &str) -> Result<(), Failure> {
+    let Some((name, _)) = options.iter().find(|(_, is_given)| *is_given) else { return Ok(()) };
+    Err(Failure::new(format!("`--{name}` {why}")).hint(format!("leave `--{name}` out")))
+}
+
 /// The fields that were given, in the benchmarks' order, each as the text of a list.
 fn given(matches: &ArgMatches, abouts: &[&'static About]) -> Pairs {
     let mut pairs: Pairs = Vec::new();

@@ -119,6 +119,10 @@ fn what_cannot_be_compared_is_refused() {
     place.run("compare nowhere neither").refuses(&["there are no folders nowhere and neither"]);
     let page = ["`rankmark compare` writes no page of records", "rankmark report base base --output-dir page"];
     place.run("compare base base --output-dir page").refuses(&page);
+    for option in ["--verbose", "--name x", "--tag x", "--note x"] {
+        let says = format!("`{}` is for sides that `--interleave` measures", option.split(' ').next().unwrap());
+        place.run(&format!("compare base base {option}")).refuses(&[says.as_str()]);
+    }
     place.run("fleet nowhere.yaml").refuses(&["there is no folder nowhere.yaml"]);
     let newer = edited(&place.read("other/run.json")).replacen("\"schema\": 1", "\"schema\": 7", 1);
     place.write("other/run.json", newer);
@@ -196,6 +200,37 @@ fn a_baseline_is_small_and_names_nobody() {
 }
 
 #[test]
+fn a_record_that_is_refused_leaves_the_baseline_as_it_was() {
+    let place = measured();
+    copy(&place, "base", "other", 2, |_| 1.0);
+    let mut run = place.run_file("other");
+    // A word of records: nobody can replace it.
+    run["machine"]["host"] = json!("shm");
+    place.write("other/run.json", run.to_string());
+    place.run("baseline save main base").exits(0);
+    place.run("baseline save main other --replace").refuses(&["the host name `shm` is also a word of records"]);
+    assert!(place.run("baseline list").exits(0).out.contains("main  1 run"));
+    // A run of the baseline is read before its place is cleared.
+    let folder = place.path(".rankmark/baselines/main");
+    let own = fs::read_dir(folder).unwrap().next().unwrap().unwrap().path();
+    place.command("baseline save main --replace").argument(own).run().exits(0);
+    assert!(place.run("baseline list").exits(0).out.contains("main  1 run"));
+}
+
+#[test]
+fn a_side_of_which_nothing_can_be_read_is_refused() {
+    let place = measured();
+    for name in ["old/a", "old/b"] {
+        fs::create_dir_all(place.path(name)).unwrap();
+        place.write(&format!("{name}/run.json"), r#"{"schema": 7}"#);
+    }
+    for line in ["compare old base", "compare base old"] {
+        let refused = place.run(line).exits(2);
+        assert!(refused.err.contains("error: none of the records of old can be read"), "{}", refused.err);
+    }
+}
+
+#[test]
 fn a_run_is_compared_with_a_baseline_at_its_end() {
     let place = measured();
     let fast = |case: usize| if case == 0 { 0.5 } else { 1.0 };
@@ -206,6 +241,11 @@ fn a_run_is_compared_with_a_baseline_at_its_end() {
     let loud = format!("{} new-2 --baseline fast --fail-on none", SIM.replace("--quiet ", ""));
     let told = place.run(&loud).exits(0);
     assert!(told.out.contains("worse: 1 of 2 cases"), "{}", told.out);
+    // The run's own failure counts first, also where nothing can be compared.
+    let other = SIM.replace("all_reduce", "all_gather");
+    let told = place.run(&format!("{other} other --baseline fast --expect busbw_gbs>=1e9")).exits(1);
+    assert!(told.err.contains("nothing that can be compared"), "{}", told.err);
+    place.run(&format!("{other} other-2 --baseline fast")).refuses(&["nothing that can be compared"]);
     // Before anything is measured.
     place.run(&format!("{SIM} new-3 --baseline none")).refuses(&["there is no baseline `none`"]);
     assert!(!place.path("new-3").exists());

@@ -33,6 +33,16 @@ fn a_run_writes_the_files_that_its_options_name() {
 }
 
 #[test]
+fn a_report_to_one_file_writes_them_too() {
+    let place = Place::new();
+    place.run(SIMULATED).exits(0);
+    for (output, junit) in [("one.csv", "a.xml"), ("-", "b.xml")] {
+        place.run(&format!("report out --format csv --output {output} --junit {junit}")).exits(0);
+        assert!(place.read(junit).contains("tests=\"3\""), "{output}");
+    }
+}
+
+#[test]
 fn a_gate_that_is_missed_fails_its_test() {
     let place = Place::new();
     let line = format!("{SIMULATED} --expect time_s<=1e-12 --junit junit.xml");

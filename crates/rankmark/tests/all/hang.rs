@@ -365,6 +365,7 @@ fn what_cannot_be_looked_at_is_refused() {
     place.run("hang --pid 2147483647").refuses(&["there is no process 2147483647"]);
     place.run("hang --pid 1 --slurm 2").refuses(&["--slurm"]);
     place.run("hang --pid 1 --interval 1ms").refuses(&["too short"]);
+    place.run("hang --pid 1 --interval 1e30s").refuses(&["too long"]);
     place.run("hang --slurm 1;2").refuses(&["is not the number of a job"]);
     let mut none = place.command("hang --slurm 5 --interval 200ms");
     none.command.env("PATH", "");

@@ -88,6 +88,47 @@ fn every_format_of_results_is_drawn_by_html_and_markdown() {
 }
 
 #[test]
+fn a_file_is_imported_whose_name_is_not_utf_8() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let place = Place::new();
+    let name = std::ffi::OsStr::from_bytes(b"log-\xe9.txt");
+    fs::copy(file_of("nccl_tests", "2.19.txt"), place.path(".").join(name)).unwrap();
+    place.command("import --output-dir out").argument(name).run().exits(0);
+    let words = place.run_file("out")["command_line"].clone();
+    assert_eq!(words[4], "log-\u{fffd}.txt", "{words}");
+}
+
+/// Who gives an option that does nothing takes it for done.
+#[test]
+fn options_without_an_effect_are_refused() {
+    let place = Place::new();
+    fs::copy(file_of("nccl_tests", "2.19.txt"), place.path("nccl.txt")).unwrap();
+    place.write("conf.json", r#"{"benchmark": {"primitive": "tp_columnwise", "m": [64], "n": [64], "k": [64], "dtype": "float32", "implementations": {"pytorch": [{}]}}}"#);
+    place.run("comm all_reduce --backend sim --ranks 2 --bytes 1KiB --iters 5 --quiet --output-dir r").exits(0);
+    place.run("pack r").exits(0);
+    fs::create_dir(place.path("logs")).unwrap();
+    fs::copy(place.path("nccl.txt"), place.path("logs/nccl.txt")).unwrap();
+    for (words, says) in [
+        ("conf.json --output-dir out", "`--output-dir` is for results, and conf.json is a configuration"),
+        ("conf.json --op all_reduce", "`--op` is for results, and conf.json is a configuration"),
+        ("nccl.txt --python python3", "`--python` is for configurations that PyTorch runs, and nccl.txt is not one"),
+        ("logs --python python3", "`--python` is for configurations, and logs is a folder of results"),
+        ("r.tar.gz --ranks 2", "`--ranks` is for results and configurations, and r.tar.gz is a packed record"),
+    ] {
+        place.run(&format!("import {words}")).refuses(&[says]);
+    }
+}
+
+#[test]
+fn a_file_that_fails_leaves_the_records_before_it_named() {
+    let place = Place::new();
+    fs::copy(file_of("nccl_tests", "2.19.txt"), place.path("nccl.txt")).unwrap();
+    let ended = place.run("import nccl.txt missing.txt").exits(2);
+    let record = ended.err.lines().next().and_then(|line| line.strip_prefix("record   ")).unwrap_or_default();
+    assert!(place.path(record).join("run.json").is_file() && ended.err.contains("missing.txt"), "{}", ended.err);
+}
+
+#[test]
 fn no_format_of_results_is_missing_above() {
     let listed: Value = serde_json::from_str(&Place::new().run("list imports --json").exits(0).out).unwrap();
     let listed = listed["imports"].as_array().unwrap().iter().map(|format| format["name"].as_str().unwrap());

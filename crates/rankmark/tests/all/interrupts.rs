@@ -150,6 +150,21 @@ fn a_simulated_run_is_interrupted_too() {
 }
 
 #[test]
+fn a_calibration_that_is_interrupted_keeps_the_profile_of_before() {
+    let place = Place::new();
+    std::fs::create_dir(place.path("results")).unwrap();
+    place.write("results/machine-profile.json", "before");
+    let run = place.start("calibrate --quick --ranks 2 --output-dir out");
+    run.await_lines(&place.path("out/cases.jsonl"), 8);
+    run.signal(libc::SIGINT);
+    let ended = run.wait().exits(130);
+    for words in ["no profile was written", "rankmark run --resume out", "rankmark calibrate out"] {
+        assert!(ended.err.contains(words), "{words}: {}", ended.err);
+    }
+    assert_eq!(place.read("results/machine-profile.json"), "before");
+}
+
+#[test]
 fn between_trials() {
     let place = Place::new();
     let arguments =

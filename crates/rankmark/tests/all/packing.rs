@@ -126,6 +126,21 @@ fn a_redacted_record_reads_clean_and_names_nobody() {
 }
 
 #[test]
+fn a_home_folder_is_known_however_it_is_written() {
+    let place = Place::new();
+    let run = "comm all_reduce --backend sim --ranks 2 --bytes 1KiB --trials 1 --quiet --output-dir sent --note";
+    place.command(run).argument("in /data/marie42/work").run().exits(0);
+    let ended = pack_as(&place, "pack sent --redact -o a.tar.gz", "marie42", "/data/marie42/").exits(0);
+    let line = at_home("replaced  home folder `/data/marie42` by `HOME/user-1`: ");
+    assert!(ended.out.contains(&line), "{}", ended.out);
+    // A container's user may have neither a name nor a home.
+    let mut starting = place.command("pack sent --redact -o b.tar.gz");
+    starting.command.env_remove("USER").env_remove("LOGNAME").env_remove("SUDO_USER").env("HOME", "/");
+    let ended = starting.run().exits(0);
+    assert!(!ended.out.contains("``"), "{}", ended.out);
+}
+
+#[test]
 fn a_damaged_line_stays_damaged_and_tells_no_name() {
     let place = Place::new();
     let host = recorded(&place);
@@ -158,6 +173,11 @@ fn a_packed_record_is_a_record_everywhere() {
     let sim = "comm all_reduce --backend sim --ranks 2 --bytes 1KiB,4KiB --quiet --output-dir";
     for name in ["a", "b"] {
         place.run(&format!("{sim} {name}")).exits(0);
+        std::fs::create_dir_all(place.path(&format!("{name}/charts"))).unwrap();
+        // Many files whose names come before that of the run file.
+        for chart in 0..70 {
+            place.write(&format!("{name}/charts/{chart}.svg"), "<svg/>");
+        }
         place.run(&format!("pack {name} -o {name}.pack")).exits(0);
     }
     let [a, b] = ["a", "b"].map(|name| place.read(&format!("{name}/cases.jsonl")));

@@ -21,8 +21,9 @@ fn every_answer_says_that_nothing_was_measured() {
     let said =
         place.run("predict --model gpt2-mini --machine a100-nvlink --ranks 8 --sweep --plan best.yaml").exits(0).out;
     assert!(said.starts_with(BANNER) && said.contains("simulated"), "{said}");
-    // The plan is one that `run` takes.
-    place.run("run best.yaml --dry-run").exits(0);
+    // The plan is one that `run` takes: where there are GPUs, as the machine has them.
+    let said = place.run("run best.yaml --dry-run").out;
+    assert!(said.contains("training  nccl  cuda") && said.contains("would run"), "{said}");
     let json = place.run("predict --model gpt2-mini --machine a100-nvlink --mesh 2x2x2 --batch 8 --json").exits(0).out;
     let found = object(&json);
     assert_eq!((&found["predicted"], &found["basis"]), (&Value::from(true), &Value::from("public")));
@@ -59,6 +60,20 @@ fn what_cannot_be_predicted_is_refused_with_the_way_out() {
         ("predict --machine a100-nvlink --mesh 1x1x1 --set widht=3", "width"),
         // Of the record of a check, which there is none of.
         ("predict --machine a100-nvlink --sweep --output-dir r", "--sweep"),
+        // A sweep tries all of them.
+        ("predict --machine a100-nvlink --ranks 8 --sweep --schedule gpipe", "exclude each other"),
+        ("predict --machine a100-nvlink --ranks 8 --sweep --micro-batches 4", "exclude each other"),
+        ("predict --machine a100-nvlink --ranks 8 --sweep --sharded 1", "exclude each other"),
+        ("predict --machine a100-nvlink --ranks 8 --mesh 2x2x1 --sweep", "has 4 ranks, not 8"),
+        // Nothing is swept, and no plan is written.
+        ("predict --machine a100-nvlink --mesh 1x1x1 --schedule gpipe --plan p.yaml", "exclude each other"),
+        // Rows and cases of a plan say it themselves.
+        ("predict --machine a100-nvlink --rows steps.csv --model gpt2", "exclude each other"),
+        ("predict --machine a100-nvlink --rows steps.csv --mesh 2x2x2", "exclude each other"),
+        ("predict --machine a100-nvlink --rows steps.csv --software rankmark", "exclude each other"),
+        ("predict --machine a100-nvlink --fit steps.csv --draw 1 --mesh 2x2x2", "exclude each other"),
+        ("predict --machine a100-nvlink --check plan.yaml --precision f32", "exclude each other"),
+        ("predict --machine a100-nvlink --global-batch 8 --output-dir r", "exclude each other"),
         ("predict --machine a100-nvlink --mesh 1x1x1 --output-dir r", "--mesh"),
         ("predict --machine a100-nvlink --check plan.yaml --plan p.yaml", "--check"),
         ("predict --profile damaged.json", "damaged.json"),
@@ -95,6 +110,17 @@ fn a_table_in_milliseconds_is_not_judged() {
     refused.refuses(&["1,000 times as long", "in milliseconds"]);
 }
 
+/// Rows of tables are steps of Megatron-LM, unless somebody says otherwise.
+#[test]
+fn a_program_that_is_named_is_not_replaced() {
+    let place = Place::new();
+    place.write("steps.csv", table(&[("1", "32", "0.15"), ("2", "64", "0.3")]));
+    let fitted = |software: &str| place.run(&format!("predict --machine a100-nvlink --fit steps.csv{software}"));
+    let usual = fitted("").exits(0).out;
+    assert_eq!(fitted(" --software megatron").exits(0).out, usual);
+    assert_ne!(fitted(" --software rankmark").exits(0).out, usual);
+}
+
 #[test]
 fn a_row_that_cannot_be_simulated_leaves_the_others_to_be_predicted() {
     let place = Place::new();
@@ -128,10 +154,20 @@ fn a_check_seals_its_predictions_before_it_measures() {
     }
     // The digest is noted when the record begins, and the file is what it is of.
     let record = place.path("checked");
-    let sealed = record::read_predictions(&record, record::read_run(&record).unwrap().file.labels.note.as_deref());
-    let sealed = sealed.unwrap().unwrap();
+    let read = |record: &std::path::Path| {
+        let note = record::read_run(record).unwrap().file.labels.note;
+        record::read_predictions(record, note.as_deref()).unwrap().unwrap()
+    };
+    let sealed = read(&record);
     assert!(sealed.is_sealed && sealed.cases.len() == 3, "{sealed:?}");
     let written = |file: &str| std::fs::metadata(record.join(file)).unwrap().modified().unwrap();
     assert!(written("predictions.json") <= written("cases.jsonl"), "predictions were written after results");
     assert!(std::fs::read_to_string(record.join("report.md")).unwrap().contains(BANNER));
+    // A record that is sent has them, too, and as they were.
+    place.run("pack checked").exits(0);
+    place.run("import checked.tar.gz --output-dir sent").exits(0);
+    assert_eq!(read(&place.path("sent")), sealed);
+    // With other names in it, they would be called changed.
+    let redacted = place.run("pack checked --redact -o redacted.tar.gz").exits(0).out;
+    assert!(redacted.contains("left out  predictions.json: sealed"), "{redacted}");
 }

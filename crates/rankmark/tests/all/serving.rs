@@ -93,4 +93,10 @@ fn two_traces_are_compared_kernel_by_kernel() {
     assert!(same.out.contains("2 kernels take as long as before"), "{}", same.out);
     place.run("compare before.json after.json before.json").refuses(&["3 traces are named, and two are compared"]);
     place.run("compare before.json nowhere").exits(2);
+    // Options of records would do nothing here: a gate would always hold, and a file would not be written.
+    for option in ["--fail-on worse", "--threshold 5%", "--junit x.xml", "--history results", "--all", "--quiet"] {
+        let name = option.split(' ').next().unwrap();
+        let says = format!("`{name}` is for records, and before.json is a trace");
+        place.run(&format!("compare before.json after.json {option}")).refuses(&[says.as_str()]);
+    }
 }

@@ -82,10 +82,31 @@ fn a_run_that_was_killed_has_ended() {
     assert!(out.contains("KILLED RUN: "), "{out}");
 }
 
+/// The lock of a file system without locks stays empty, and stays there.
+#[test]
+fn a_run_that_holds_no_lock_is_followed_to_the_end_that_its_file_says() {
+    let place = Place::new();
+    place.run("comm all_reduce --backend sim --ranks 2 --bytes 1KiB --iters 5 --quiet --output-dir record").exits(0);
+    let ended = place.read("record/run.json");
+    let mut open = place.run_file("record");
+    let members = open.as_object_mut().unwrap();
+    ["end", "crc32"].iter().for_each(|name| drop(members.remove(*name)));
+    place.write("record/run.json", open.to_string()).write("record/run.json.lock", "").write("ended.json", ended);
+    let mut watch = place.start("watch record --interval 100ms");
+    std::thread::sleep(Duration::from_millis(500));
+    assert!(!watch.has_ended());
+    std::fs::rename(place.path("ended.json"), place.path("record/run.json")).unwrap();
+    let out = watch.wait().exits(0).out;
+    assert!(out.trim_end().ends_with("the run ended"), "{out}");
+}
+
 #[test]
 fn what_cannot_be_followed_is_refused() {
     let place = Place::new();
     place.run("watch --interval 1ms").refuses(&["--interval", "too short"]);
+    for long in ["1e6s", "1e19s", "1e300s"] {
+        place.run(&format!("watch --interval {long}")).refuses(&["--interval", "too long"]);
+    }
     place.run("watch --interval soon").exits(2);
     std::fs::create_dir(place.path("record")).unwrap();
     place.write("record/run.json", r#"{"schema": 99}"#);

@@ -146,7 +146,8 @@ impl Folder {
         put().inspect_err(|_| drop(folder.remove(temporary)))
     }
 
-    /// Names in this folder, sorted, each with what the file is. One that is not UTF-8 is left out.
+    /// Names in this folder, sorted, each with what the file is. One that is not UTF-8 is left out, and one that is removed
+    /// meanwhile.
     ///
     /// # Errors
     /// When the folder cannot be read.
@@ -160,8 +161,12 @@ impl Folder {
             else {
                 continue;
             };
-            let found = File::from(self.beneath(Path::new(&name), OFlags::PATH)?).metadata()?;
-            entries.push((name, found));
+            match self.beneath(Path::new(&name), OFlags::PATH) {
+                Ok(found) => entries.push((name, File::from(found).metadata()?)),
+                // Removed since it was listed, as temporary files of a live run are.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
         }
         entries.sort_by(|(a, _), (b, _)| a.cmp(b));
         Ok(entries)
@@ -345,6 +350,26 @@ mod tests {
         }
         assert_eq!(fs::read_to_string(root.path().join("out/mine")).unwrap(), "mine");
         assert_eq!(fs::read_dir(root.path().join("out")).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_file_that_is_removed_meanwhile_is_left_out() {
+        let root = tempfile::tempdir().unwrap();
+        fs::write(root.path().join("stays"), "").unwrap();
+        let folder = Folder::named(root.path()).unwrap();
+        let is_done = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|threads| {
+            threads.spawn(|| {
+                while !is_done.load(std::sync::atomic::Ordering::Relaxed) {
+                    fs::write(root.path().join("comes"), "").unwrap();
+                    fs::remove_file(root.path().join("comes")).unwrap();
+                }
+            });
+            let found: Vec<io::Result<_>> = (0..2_000).map(|_| folder.entries()).collect();
+            is_done.store(true, std::sync::atomic::Ordering::Relaxed);
+            let stays = |found: &[(String, Metadata)]| found.iter().any(|(name, _)| name == "stays");
+            assert!(found.iter().all(|found| found.as_ref().is_ok_and(|found| stays(found))), "{found:?}");
+        });
     }
 
     #[test]

@@ -8,6 +8,7 @@ use super::error::Diagnostics;
 use super::limits;
 use super::source::{At, shown};
 use super::tree::{PlanKey, PlanNode, Tree};
+use super::value::canonical;
 use super::{list, written};
 use crate::expected::{Basis, Expected};
 use crate::{About, Metric};
@@ -161,9 +162,14 @@ fn parameter(key: &PlanKey, one: written::Written<'_>, found: &mut Map<String, V
         let at: At = second.at;
         return errors.add(at, Error::new(format!("`{name}` of an expected figure takes one value")));
     }
-    if let Some(item) = items.into_iter().next()
-        && found.insert(name.to_owned(), item.value).is_some()
-    {
+    let Some(item) = items.into_iter().next() else { return };
+    // A case keeps such a value only where it is another one.
+    let default = one.field.default.filter(|_| !one.field.always);
+    if default.and_then(|text| canonical(one.field, text, false).ok()).as_ref() == Some(&item.value) {
+        let message = format!("`{name}` of an expected figure is the default, which no case tells from others");
+        return errors.add(key.at, Error::new(message).hint(format!("leave out `{name}`")));
+    }
+    if found.insert(name.to_owned(), item.value).is_some() {
         errors.add(key.at, Error::new(format!("`{name}` is given twice")));
     }
 }

@@ -1,12 +1,13 @@
 //! Following a live record from another process: what its files hold so far, and whether its run goes on. Takes no lock and
 //! changes nothing.
 
+use std::fs::{File, Metadata};
 use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::checksum::Checker;
-use super::lines::{StoredLine, case_line, next_line};
+use super::lines::{Fault, NEWER, StoredLine, case_line, corrupt, next_line};
 use super::{CASES, CASES_FILE, LOCK, LOCK_FILE, StoreError, limits};
 use crate::file::open_inside;
 use crate::{CaseLine, RunEnd, RunFile};
@@ -84,6 +85,8 @@ fn is_of(line: &str, inode: u64) -> bool {
 #[derive(Debug)]
 pub struct Follower {
     directory: PathBuf,
+    /// The file that was read last. Held open, so that no other file gets the number that it has.
+    held: Option<File>,
     /// Bytes of whole lines that were read.
     read: u64,
     checker: Checker,
@@ -95,7 +98,8 @@ pub struct Follower {
 impl Follower {
     /// Follows the record in this directory, from its first line.
     pub fn new(directory: &Path) -> Self {
-        Self { directory: directory.to_owned(), read: 0, checker: Checker::default(), number: 0, damaged: 0 }
+        let directory = directory.to_owned();
+        Self { directory, held: None, read: 0, checker: Checker::default(), number: 0, damaged: 0 }
     }
 
     /// The run file as it is now.
@@ -119,10 +123,14 @@ impl Follower {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
             Err(error) => return Err(failed(&error)),
         };
-        if file.metadata().map_err(|error| failed(&error))?.len() < self.read {
-            // A run that goes on cut off what a crash left, or another record has this place.
+        let found = file.metadata().map_err(|error| failed(&error))?;
+        let is_it = |held: Metadata| (held.dev(), held.ino()) == (found.dev(), found.ino());
+        let is_other = self.held.as_ref().is_some_and(|held| !held.metadata().is_ok_and(is_it));
+        if is_other || found.len() < self.read {
+            // Another record has this place, or a run that goes on cut off what a crash left.
             *self = Self::new(&self.directory);
         }
+        self.held = Some(file.try_clone().map_err(|error| failed(&error))?);
         file.seek(SeekFrom::Start(self.read)).map_err(|error| failed(&error))?;
         let mut file = BufReader::new(file.take(limits::CASES));
         let mut lines = Vec::new();
@@ -130,17 +138,16 @@ impl Follower {
             match next_line(&mut file, limits::CASE_LINE).map_err(|error| failed(&error))? {
                 None | Some(StoredLine::Unfinished(_)) => return Ok(lines),
                 Some(StoredLine::TooLong) => {
-                    return Err(super::lines::corrupt(CASES_FILE, self.number + 1, "the line is too long"));
+                    return Err(corrupt(CASES_FILE, self.number + 1, "the line is too long"));
                 }
                 Some(StoredLine::Whole(mut bytes)) => {
                     self.read += bytes.len() as u64 + 1;
                     self.number += 1;
                     match case_line(&mut bytes, &mut self.checker) {
                         Ok(read) => lines.push(read.line),
-                        Err(super::lines::Fault::Damaged(_)) => self.damaged += 1,
-                        Err(super::lines::Fault::Other(cause)) => {
-                            return Err(super::lines::corrupt(CASES_FILE, self.number, &cause));
-                        }
+                        Err(Fault::Damaged(_)) => self.damaged += 1,
+                        Err(Fault::Other(cause)) => return Err(corrupt(CASES_FILE, self.number, &cause)),
+                        Err(Fault::Newer(cause)) => return Err(corrupt(CASES_FILE, self.number, &cause).hint(NEWER)),
                     }
                 }
             }

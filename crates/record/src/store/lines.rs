@@ -101,6 +101,7 @@ pub(super) fn read_lines_of(
                         }
                     },
                     Err(Fault::Other(cause)) => return Err(corrupt(name, number, &cause)),
+                    Err(Fault::Newer(cause)) => return Err(corrupt(name, number, &cause).hint(NEWER)),
                     Err(Fault::Damaged(cause)) => {
                         sequence.skip();
                         found.damaged.push(DamagedLine::new(name, number, &bytes, cause));
@@ -167,13 +168,21 @@ pub(super) enum Fault {
     Damaged(String),
     /// The line is what somebody else wrote.
     Other(String),
+    /// A later version of this program wrote the line.
+    Newer(String),
 }
+
+/// What to do with what a later version wrote.
+pub(super) const NEWER: &str = "a newer version wrote it: update rankmark";
 
 /// Checks and reads a line.
 pub(super) fn case_line(bytes: &mut Vec<u8>, checker: &mut Checker) -> Result<ReadLine, Fault> {
     let sealed = checker.open(bytes).map_err(|why| Fault::Damaged(why.to_owned()))?;
     let fault = if sealed { Fault::Other } else { Fault::Damaged };
-    let foreign = |schema| Fault::Other(format!("schema {schema}; this program reads {SCHEMA}"));
+    let foreign = |schema: u32| {
+        let fault = if schema > SCHEMA { Fault::Newer } else { Fault::Other };
+        fault(format!("schema {schema}; this program reads {SCHEMA}"))
+    };
     let mut line = match crate::from_json::<CaseLine>(&*bytes) {
         Ok(line) if line.schema != SCHEMA => return Err(foreign(line.schema)),
         Ok(line) => line,

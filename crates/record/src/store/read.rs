@@ -9,7 +9,7 @@ use terms::{Status, outside};
 
 use super::append::hold;
 use super::checksum::{RunSeal, check_run};
-use super::lines::{CaseLines, read_lines_of};
+use super::lines::{CaseLines, NEWER, read_lines_of};
 use super::lock::Lock;
 use super::results::bare_run_file;
 use super::salvage::salvage;
@@ -164,7 +164,8 @@ pub(super) fn parse_run_file(text: &[u8], name: &str) -> Result<RunFile, StoreEr
     // The version first: another version's form may differ in everything else.
     let version: StatedSchema = serde_json::from_slice(text).map_err(|error| unreadable(error.to_string()))?;
     if version.schema != SCHEMA {
-        return Err(unreadable(format!("schema {}; this program reads {SCHEMA}", version.schema)));
+        let error = unreadable(format!("schema {}; this program reads {SCHEMA}", version.schema));
+        return Err(if version.schema > SCHEMA { error.hint(NEWER) } else { error });
     }
     serde_json::from_slice(text).map_err(|error| unreadable(error.to_string()))
 }

@@ -43,6 +43,7 @@ fn a_wrong_figure_is_refused_at_its_place() {
         ("ranks: 8", "rank: 8", "benchmark `collective` has no field `rank`"),
         ("ranks: 8", "ranks: 0", "`ranks` must be a whole number from 1 to 4096, not 0"),
         ("ranks: 8", "ranks: [2, 8]", "`ranks` of an expected figure takes one value"),
+        ("ranks: 8", "bind: core", "`bind` of an expected figure is the default, which no case tells from others"),
         ("ranks: 8", "max_seconds: 8", "`max_seconds` says how to sample, not what: no figure depends on it"),
         ("4.8e2", "0", "`value` of an expected figure must be a number above 0, not `0`"),
         ("4.8e2", "-480", "must be a number above 0, not `-480`"),

@@ -7,7 +7,7 @@ use record::store::{CASES_FILE, Follower, Liveness, liveness};
 use record::{Store, line_text};
 use terms::Status;
 
-use crate::store::{line, run_file};
+use crate::store::{line, run_file, write};
 
 #[test]
 fn lines_come_once_and_only_when_they_are_whole() {
@@ -35,6 +35,19 @@ fn lines_come_once_and_only_when_they_are_whole() {
     assert_eq!((lines.len(), lines[0].status), (1, Status::Ok));
     drop(store);
     assert_eq!(liveness(directory.path()), Liveness::Ended);
+}
+
+#[test]
+fn another_record_at_the_path_is_read_from_its_first_line() {
+    let root = tempfile::tempdir().unwrap();
+    let directory = root.path().join("record");
+    let run = write(&directory, &[(0, Status::Ok)]);
+    let mut follower = Follower::new(&directory);
+    assert_eq!(follower.new_lines().unwrap().len(), 1);
+    std::fs::remove_dir_all(&directory).unwrap();
+    write(&directory, &[(3, Status::Failed), (4, Status::Ok), (5, Status::Ok)]);
+    let ids: Vec<String> = follower.new_lines().unwrap().into_iter().map(|line| line.id).collect();
+    assert_eq!((ids, follower.damaged), ([3, 4, 5].map(|case: usize| run.plan.cases[case].id.clone()).to_vec(), 0));
 }
 
 #[test]

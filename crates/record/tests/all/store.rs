@@ -225,16 +225,16 @@ fn lines_of_another_version_are_refused_and_left_alone() {
         format!("{},\"crc32\":\"{sum:08x}\"}}", text.strip_suffix('}').unwrap())
     };
     let second = &lines[1][..lines[1].rfind(",\"crc32\"").unwrap()];
-    for (middle, cause) in [
-        (r#"{"schema":1}"#.to_owned(), "missing field `id` at line 1 column 12"),
-        (format!("{second}}}").replace("\"schema\":1", "\"schema\":2"), "schema 2; this program reads 1"),
+    let take_out = "nothing was changed; take that line out, or start a new record with `--output-dir DIR`";
+    let of_schema = |schema: u32| format!("{second}}}").replace("\"schema\":1", &format!("\"schema\":{schema}"));
+    for (middle, cause, hint) in [
+        (r#"{"schema":1}"#.to_owned(), "missing field `id` at line 1 column 12", take_out),
+        (of_schema(0), "schema 0; this program reads 1", take_out),
+        (of_schema(2), "schema 2; this program reads 1", "a newer version wrote it: update rankmark"),
     ] {
         let damaged = format!("{}\n{}\n{}\n", lines[0], sealed(&middle), lines[2]);
         fs::write(&path, &damaged).unwrap();
-        let expected = format!(
-            "{shown}:2: not a line of this record\ncause: {cause}\nhint:  nothing was changed; take that line out, or \
-             start a new record with `--output-dir DIR`"
-        );
+        let expected = format!("{shown}:2: not a line of this record\ncause: {cause}\nhint:  {hint}");
         assert_eq!(message(Store::resume(root.path())), expected);
         assert_eq!(message(read_run(root.path())), expected);
         assert_eq!(fs::read_to_string(&path).unwrap(), damaged);
@@ -258,6 +258,7 @@ fn a_damaged_run_file_is_refused_and_left_alone() {
         fs::write(&path, damaged).unwrap();
         let said = message(Store::resume(root.path()));
         assert!(said.starts_with(&format!("{} is not a run file\ncause: ", path.display())), "{said}");
+        assert_eq!(said.ends_with("hint:  a newer version wrote it: update rankmark"), damaged == newer, "{said}");
         assert_eq!(fs::read_to_string(&path).unwrap(), damaged);
     }
 }

@@ -69,6 +69,12 @@ pub(super) struct Interleave {
 }
 
 impl Interleave {
+    /// Options that only a comparison has that measures, and whether they were given. Clap knows those without a meaning
+    /// elsewhere.
+    pub(super) fn given(&self) -> Vec<(&'static str, bool)> {
+        self.labels.given().into_iter().chain([("verbose", self.verbose)]).collect()
+    }
+
     /// What was asked, as options of a run.
     pub(super) fn run_options(&self, json: bool) -> RunOptions {
         let Self { output_dir, quiet, verbose, .. } = self;

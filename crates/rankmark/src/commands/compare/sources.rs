@@ -51,6 +51,10 @@ impl SideSource {
                 }
             }
         }
+        if records.is_empty() {
+            let failure = Failure::new(format!("none of the records of {name} can be read"));
+            return Err(failure.hint("the warnings above say why; `rankmark list records DIR` lists them"));
+        }
         let records = without_copies(records);
         let runs = records.len();
         let name = if runs > 1 { format!("{name} ({runs} runs)") } else { name };

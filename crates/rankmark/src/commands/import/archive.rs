@@ -9,6 +9,7 @@ use record::store::RESULTS;
 
 use super::{Import, records_of, source_of, store};
 use crate::commands::history;
+use crate::options::refuse_given;
 use crate::{Failure, screen};
 
 /// Makes a record of each run in this folder; None if no file of it holds results, and some are traces.
@@ -25,6 +26,8 @@ pub(super) fn import(given: &Import, folder: &Path) -> Result<Option<u8>, Failur
     if found.runs.is_empty() {
         return if found.traces.is_empty() { Err(archive::nothing(folder, &found).into()) } else { Ok(None) };
     }
+    let why = format!("is for configurations, and {} is a folder of results", folder.display());
+    refuse_given(&[("python", given.python.is_some())], &why)?;
     let (target, runs) = write(given, folder, std::mem::take(&mut found.runs))?;
     let page = history::write_index(&target)?;
     let said = Said { folder, target: &target, page: &page, runs: &runs };

@@ -5,7 +5,8 @@ use import::traffic::{JobTraffic, TrafficPlan};
 use serde_json::json;
 
 use super::{Ended, Import, refuse_others};
-use crate::{Failure, screen};
+use crate::options::refuse_given;
+use crate::screen;
 
 /// The name of the plan in what comes next: the shell writes it.
 const PLAN: &str = "plan.yaml";
@@ -20,10 +21,7 @@ pub(super) fn plan(given: &Import) -> Ended {
         ("python", given.python.is_some()),
         ("output-dir", given.output_dir.is_some()),
     ];
-    if let Some((name, _)) = others.into_iter().find(|(_, is_given)| *is_given) {
-        let what = format!("`--{name}` has no effect with `--as plan`, which prints a plan of traces");
-        return Err(Failure::new(what).hint(format!("leave `--{name}` out")));
-    }
+    refuse_given(&others, "has no effect with `--as plan`, which prints a plan of traces")?;
     let names: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
     let traces = read_timeline(files)?;
     let format = traces.files.first().map_or("", |(_, format)| format);

@@ -27,9 +27,14 @@ pub(super) fn read(path: &Path) -> Result<Vec<Observed>, Failure> {
         return of_record(path);
     }
     let unreadable = |error: std::io::Error| Failure::new(format!("cannot read {}", path.display())).cause(error);
-    let mut text = String::new();
+    let mut bytes = Vec::new();
     let file = record::file::open_named(path).map_err(unreadable)?;
-    file.take(LARGEST).read_to_string(&mut text).map_err(unreadable)?;
+    file.take(LARGEST + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    if bytes.len() as u64 > LARGEST {
+        let what = format!("{} is larger than {} MiB", path.display(), LARGEST >> 20);
+        return Err(Failure::new(what).hint("name a table of fewer rows"));
+    }
+    let text = String::from_utf8(bytes).map_err(|error| unreadable(std::io::Error::other(error)))?;
     let rows = predict::rows::read_rows(&text)?;
     for (line, why) in rows.skipped.iter().take(10) {
         screen::remark(&format!("note: line {line} is left out: {}\n", view::one_line(why)));
@@ -95,6 +100,15 @@ mod tests {
         let mut line = CaseLine::unmeasured(&plan.cases[0], Status::Ok, "");
         line.time_s = Some(TimeSummary { median: 0.5, ..TimeSummary::default() });
         line
+    }
+
+    #[test]
+    fn a_table_is_read_whole_or_not_at_all() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        // Holes take no room on the disk.
+        file.as_file().set_len(LARGEST + 1).unwrap();
+        let Err(why) = read(file.path()) else { panic!("it was read") };
+        assert!(why.to_string().contains("is larger than 64 MiB"), "{why}");
     }
 
     #[test]

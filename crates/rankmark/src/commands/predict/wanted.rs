@@ -2,7 +2,7 @@
 
 use engine::cuda::LOGITS_MULTIPLE;
 use parallel::{Mesh, Optimizer, Recipe, Schedule};
-use predict::{Predictor, Workload};
+use predict::{Predictor, Software, Workload};
 use terms::Named;
 
 use super::Predict;
@@ -23,6 +23,7 @@ impl Predict {
 
     /// What all candidates of a sweep have in common, and a workload begins as.
     pub(super) fn base(&self, predictor: &Predictor) -> Result<Workload, Failure> {
+        self.refuse_other_ranks()?;
         let mut settings = Vec::new();
         for pair in &self.set {
             let parsed = pair.split_once('=').and_then(|(name, value)| Some((name.trim(), value.trim().parse().ok()?)));
@@ -60,7 +61,18 @@ impl Predict {
             ..Recipe::plain(model, Mesh::SERIAL, self.precision)
         };
         let node = self.ranks_per_node.unwrap_or(predictor.profile.ranks_per_node);
-        Ok(Workload { software: self.software, ..Workload::new(recipe, node.max(1) as usize) })
+        let software = self.software.unwrap_or(Software::Rankmark);
+        Ok(Workload { software, ..Workload::new(recipe, node.max(1) as usize) })
+    }
+
+    /// Refuses a number of ranks that the mesh does not have.
+    fn refuse_other_ranks(&self) -> Result<(), Failure> {
+        let (Some(ranks), Some(mesh)) = (self.ranks, self.mesh) else { return Ok(()) };
+        if ranks as usize == mesh.ranks() {
+            return Ok(());
+        }
+        let what = format!("the mesh {mesh} has {} ranks, not {ranks}", mesh.ranks());
+        Err(Failure::new(what).hint("leave out --ranks, or name a mesh of as many"))
     }
 
     /// The workload that the options describe.
@@ -68,10 +80,6 @@ impl Predict {
         let mut workload = self.base(predictor)?;
         let ranks = self.ranks.map_or(1, |ranks| ranks as usize);
         let mesh = self.mesh.unwrap_or(Mesh { data: ranks, tensor: 1, pipeline: 1 });
-        if let Some(ranks) = self.ranks.filter(|ranks| *ranks as usize != mesh.ranks()) {
-            let what = format!("the mesh {mesh} has {} ranks, not {ranks}", mesh.ranks());
-            return Err(Failure::new(what).hint("leave out --ranks, or name a mesh of as many"));
-        }
         let batch = match (self.global_batch, self.batch) {
             (Some(all), _) if !(all as usize).is_multiple_of(mesh.data) => {
                 let what = format!("{all} samples do not divide into {} replicas", mesh.data);
