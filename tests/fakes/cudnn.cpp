@@ -9,8 +9,9 @@
 // leaves in memory are added to what is there, as the library does with the gradients of queries. Of a convolution, further choices are
 // noted as what users may not want (bits that change, tensor cores for f32), and give wrong numbers; one wants too much memory. Where the
 // count of input channels is odd, only the second mode has choices. Where a sequence is odd, no engine takes attention as one operation.
-// -DVERSION=90100 is an older library: without the descriptor of a device before 9.8, so that graphs and plans name a handle, without
-// attention as one operation before 9.13, and without a mask inside of it before 9.21. FAKE_CUDNN_REFUSES=1: no handle is made.
+// Graphs and plans name a handle, or none of them does: heuristics and plans then name a device. -DVERSION=90100 is an older library:
+// without the descriptor of a device before 9.8, without attention as one operation before 9.13, and without a mask inside of it before
+// 9.21. FAKE_CUDNN_REFUSES=1: no handle is made. A plan that names no handle is not run.
 #include <dlfcn.h>
 
 #include <cmath>
@@ -51,9 +52,9 @@ const std::map<int, std::map<int, Attribute>> &attributes = *new std::map<int, s
     {INPUT, {{706, {FACTOR, true}}, {707, {FACTOR, true}}, {708, {15, true}}, {709, {15, true}}, {710, {15, true}}, {711, {15, true}}}},
     {WEIGHT, {{712, {FACTOR, true}}, {713, {FACTOR, true}}, {714, {15, true}}, {715, {15, true}}, {716, {15, true}}, {717, {15, true}}}},
 #if VERSION >= 90800
-    {WISH, {{200, {8, true}}, {201, {15, true}}, {204, {15, true}}}},
-    {PLAN, {{401, {15, true}}, {407, {15, true}}}},
-    {GRAPH, {{801, {15, true}}}},
+    {WISH, {{200, {8, true}}, {201, {15, true}}, {204, {15, false}}}},
+    {PLAN, {{400, {0, false}}, {401, {15, true}}, {407, {15, false}}}},
+    {GRAPH, {{800, {0, false}}, {801, {15, true}}}},
     {DEVICE, {{2701, {0, false}}, {2702, {24, false}}}},
 #else
     {WISH, {{200, {8, true}}, {201, {15, true}}}},
@@ -474,7 +475,13 @@ int cudnnBackendFinalize(void *handle) {
         // A graph inside of another one reads what that makes: only a whole one is checked.
         std::map<Descriptor *, bool> is_made;
         if (of->kind == WISH) check_graph(of->refer(201), &is_made);
-        if (of->kind == PLAN) need(of->refer(401)->graph, BAD_PARAM), need(of->refer(401)->is_taken, NOT_SUPPORTED);
+        // All is of a handle, or all of a device's properties.
+        if (of->kind == WISH) need(of->refer(201)->set.count(800) != of->set.count(204));
+        if (of->kind == PLAN) {
+            auto *graph = of->refer(401)->graph;
+            need(graph && graph->set.count(800) == of->set.count(400) && of->set.count(400) != of->set.count(407));
+            need(of->refer(401)->is_taken, NOT_SUPPORTED);
+        }
         of->is_finished = true;
     });
 }
@@ -509,7 +516,7 @@ int cudnnBackendExecute(void *handle, void *plan, void *pack) {
     return call(__func__, [&] {
         Session *on = session(handle);
         Descriptor *of = find(plan), *with = find(pack);
-        need(of->kind == PLAN && with->kind == PACK && of->is_finished && with->is_finished);
+        need(of->kind == PLAN && with->kind == PACK && of->is_finished && with->is_finished && of->set.count(400));
         auto ids = with->all<int64_t>(1000);
         auto addresses = with->all<char *>(1001);
         need(ids.size() == addresses.size());

@@ -171,10 +171,13 @@ pub fn wheels(python: &Path) -> Vec<PathBuf> {
     // The environment is where the link lies, not the program that it leads to.
     let Some(prefix) = python.parent().and_then(Path::parent) else { return Vec::new() };
     let entries = |folder: PathBuf| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
-    let pythons = entries(prefix.join("lib"))
-        .filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("python3")));
-    let mut folders: Vec<PathBuf> =
-        pythons.flat_map(|python| entries(python.join("site-packages/nvidia"))).map(|path| path.join("lib")).collect();
+    // Where pip installs for a distribution's own Python: below `local`, and on Debian and Ubuntu in `dist-packages`.
+    let mut pythons: Vec<PathBuf> =
+        [prefix.join("lib"), prefix.join("local/lib")].into_iter().flat_map(entries).collect();
+    pythons.retain(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("python3")));
+    let sites = ["site-packages/nvidia", "dist-packages/nvidia"];
+    let parts = pythons.iter().flat_map(|python| sites.map(|site| python.join(site)));
+    let mut folders: Vec<PathBuf> = parts.flat_map(entries).map(|path| path.join("lib")).collect();
     folders.sort();
     folders
 }
@@ -337,6 +340,22 @@ mod tests {
         assert!(library.symbol(c"getpid").is_ok());
         let missing = library.symbol(c"rankmark_has_no_such_symbol").unwrap_err();
         assert!(missing.contains("rankmark_has_no_such_symbol"), "{missing}");
+    }
+
+    #[test]
+    fn wheels_are_found_where_pip_installs_them() {
+        let prefix = std::env::temp_dir().join(format!("rankmark-wheels-{}", std::process::id()));
+        let places = [
+            "lib/python3.12/site-packages/nvidia/cublas/lib",
+            "lib/python3/dist-packages/nvidia/nccl/lib",
+            "local/lib/python3.10/dist-packages/nvidia/cudnn/lib",
+        ];
+        places.iter().for_each(|place| fs::create_dir_all(prefix.join(place)).unwrap());
+        let found = wheels(&prefix.join("bin/python3"));
+        fs::remove_dir_all(&prefix).unwrap();
+        let mut expected = places.map(|place| prefix.join(place));
+        expected.sort();
+        assert_eq!(found, expected);
     }
 
     #[test]

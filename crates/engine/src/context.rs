@@ -5,6 +5,8 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
+use crate::cores::run_on;
+
 /// The threads of a rank. With one, everything runs on the caller.
 pub struct Threads {
     pool: Option<rayon::ThreadPool>,
@@ -25,7 +27,7 @@ impl Threads {
         let pool = rayon::ThreadPoolBuilder::new()
             .num_threads(count)
             .thread_name(|index| format!("engine-{index}"))
-            .start_handler(move |index| pin(&cores, index))
+            .start_handler(move |index| run_on(cores.get(index % cores.len().max(1)).copied().as_slice()))
             .build()
             .map_err(|error| crate::Error::Threads { count, message: error.to_string() })?;
         Ok(Self { pool: Some(pool), count })
@@ -42,17 +44,6 @@ impl Threads {
             Some(pool) => pool.install(work),
             None => work(),
         }
-    }
-}
-
-/// Advice: where the system refuses, the thread runs where it may.
-fn pin(cores: &[u32], index: usize) {
-    let Some(core) = cores.get(index % cores.len().max(1)) else { return };
-    // SAFETY: an all-zero set is a valid empty set; the call reads it.
-    unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        libc::CPU_SET(*core as usize, &mut set);
-        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set);
     }
 }
 

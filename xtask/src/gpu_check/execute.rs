@@ -1,9 +1,13 @@
 //! Runs one command to its end, or to its limit.
 
 use std::fs::File;
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
+
+/// How long a command that is late may take to end what it started, once it is asked to.
+const GRACE: Duration = Duration::from_secs(5);
 
 /// What a command did.
 pub(super) struct Ended {
@@ -29,7 +33,8 @@ impl Ended {
     }
 }
 
-/// Runs a command to its end, or to the limit. Its output goes to files, so that it never waits for a reader.
+/// Runs a command to its end, or to the limit. Its output goes to files, so that it never waits for a reader. What it started ends with
+/// it at the limit: compute-sanitizer and torchrun would leave a program behind that holds the GPU of all further checks.
 ///
 /// # Errors
 /// Why it could not start.
@@ -41,6 +46,7 @@ pub(super) fn execute(root: &Path, words: &[String], limit: Duration) -> Result<
     let begun = Instant::now();
     let mut command = Command::new(first);
     command.args(rest).current_dir(root).stdin(Stdio::null()).stdout(open(&standard)?).stderr(open(&errors)?);
+    command.process_group(0);
     let started = command.spawn().map_err(|error| format!("{first} cannot start: {error}"));
     let code = started.and_then(|child| until(child, begun + limit));
     let took = begun.elapsed();
@@ -54,17 +60,33 @@ pub(super) fn execute(root: &Path, words: &[String], limit: Duration) -> Result<
 }
 
 fn until(mut child: Child, end: Instant) -> Result<Option<i32>, String> {
+    if let Some(status) = ended(&mut child, end)? {
+        return Ok(status.code());
+    }
+    // First they are asked: a launcher ends workers that have groups of their own.
+    signal("-TERM", &child);
+    let _ = ended(&mut child, Instant::now() + GRACE);
+    signal("-KILL", &child);
+    let _ = child.kill();
+    let _ = child.wait();
+    Ok(None)
+}
+
+/// How a child has ended; None where it still runs at this instant.
+fn ended(child: &mut Child, at: Instant) -> Result<Option<ExitStatus>, String> {
     loop {
-        if let Some(status) = child.try_wait().map_err(|error| error.to_string())? {
-            return Ok(status.code());
-        }
-        if Instant::now() > end {
-            let _ = child.kill();
-            let _ = child.wait();
-            return Ok(None);
+        let status = child.try_wait().map_err(|error| error.to_string())?;
+        if status.is_some() || Instant::now() > at {
+            return Ok(status);
         }
         std::thread::sleep(Duration::from_millis(50));
     }
+}
+
+/// Sends a signal to a child and to all that it started in its group. A group that is gone is an error, and left alone.
+fn signal(name: &str, child: &Child) {
+    let group = format!("-{}", child.id());
+    let _ = Command::new("kill").args([name, "--", &group]).stdin(Stdio::null()).stderr(Stdio::null()).status();
 }
 
 /// Keeps what a command printed.
@@ -92,5 +114,19 @@ mod tests {
         assert_eq!((late.code, late.last_words()), (None, "begun"));
         let none = run(&["/no/such/program"], Duration::from_secs(60)).err().unwrap();
         assert!(none.starts_with("/no/such/program cannot start: "), "{none}");
+    }
+
+    #[test]
+    fn what_a_late_command_started_ends_with_it() {
+        let late = run(&["sh", "-c", "sleep 60 & echo $!; wait"], Duration::from_millis(500)).unwrap();
+        assert_eq!(late.code, None);
+        let left = Path::new("/proc").join(late.standard.trim());
+        // The process that adopts it may take a moment to reap it.
+        let runs = || std::fs::read_to_string(left.join("stat")).is_ok_and(|stat| !stat.contains(") Z "));
+        let begun = Instant::now();
+        while runs() && begun.elapsed() < Duration::from_secs(10) {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        assert!(!runs(), "{left:?}");
     }
 }

@@ -154,19 +154,18 @@ const NOT_SUPPORTED: std::ops::Range<Status> = 3000..4000;
 pub struct CudnnDevice {
     library: Arc<Cudnn>,
     /// One thread at a time uses the library's descriptions and its handle.
-    parts: Mutex<VersionParts>,
+    aim: Mutex<Aim>,
 }
 
+/// What plans are made for. The properties of an opened device would do for planning, too, but other programs run no such plan
+/// before it was written out and read again for a handle.
 #[derive(Debug)]
-struct VersionParts {
-    /// None before 9.8: plans are then made for the session.
-    properties: Option<Descriptor>,
-    /// None of a device that is only described.
-    session: Option<CudnnSession>,
+enum Aim {
+    Opened(CudnnSession),
+    Described(Descriptor),
 }
 
-/// Attributes of CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR.
-const DEVICE_OF_HANDLE: c_int = 2701;
+/// Attribute of CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR.
 const DEVICE_AS_JSON: c_int = 2702;
 
 /// What is made for a device, and the attributes that say so: of a device's properties, and of a handle.
@@ -205,16 +204,7 @@ impl CudnnDevice {
     /// What the library says.
     pub fn of(library: &Arc<Cudnn>, gpu: &Arc<Gpu>) -> Result<Self, ProductError> {
         gpu.enter()?;
-        let session = CudnnSession::new(library, gpu)?;
-        let properties = match library.has(&since::PROPERTIES) {
-            true => {
-                let properties = Descriptor::new(library, since::DEVICE)?;
-                properties.set(DEVICE_OF_HANDLE, graph::HANDLE, &[session.handle])?;
-                Some(properties.finish()?)
-            }
-            false => None,
-        };
-        Ok(Self::new(library, properties, Some(session)))
+        Ok(Self::new(library, Aim::Opened(CudnnSession::new(library, gpu)?)))
     }
 
     /// A device that is described in the library's JSON: what is planned for it, nothing here can run.
@@ -227,11 +217,11 @@ impl CudnnDevice {
         }
         let properties = Descriptor::new(library, since::DEVICE)?;
         properties.set(DEVICE_AS_JSON, graph::TEXT, json.as_bytes())?;
-        Ok(Self::new(library, Some(properties.finish()?), None))
+        Ok(Self::new(library, Aim::Described(properties.finish()?)))
     }
 
-    fn new(library: &Arc<Cudnn>, properties: Option<Descriptor>, session: Option<CudnnSession>) -> Self {
-        Self { library: library.clone(), parts: Mutex::new(VersionParts { properties, session }) }
+    fn new(library: &Arc<Cudnn>, aim: Aim) -> Self {
+        Self { library: library.clone(), aim: Mutex::new(aim) }
     }
 
     /// The library.
@@ -241,22 +231,23 @@ impl CudnnDevice {
 
     /// Tells a description that it is made for this device.
     fn aim(&self, what: For, from: &Descriptor) -> Result<(), ProductError> {
-        let parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
-        match (&parts.properties, &parts.session) {
-            (Some(properties), _) => what.properties().map_or(Ok(()), |attribute| from.refer(attribute, properties)),
-            (None, Some(session)) => {
+        match &*self.aim.lock().unwrap_or_else(PoisonError::into_inner) {
+            Aim::Opened(session) => {
                 what.handle().map_or(Ok(()), |attribute| from.set(attribute, graph::HANDLE, &[session.handle]))
             }
-            (None, None) => Ok(()),
+            Aim::Described(properties) => {
+                what.properties().map_or(Ok(()), |attribute| from.refer(attribute, properties))
+            }
         }
     }
 
     /// Gives a plan to a stream, or to the device's own, with the places that its pack names.
     fn execute(&self, plan: &Descriptor, pack: &Descriptor, stream: Option<&Stream>) -> Result<(), ProductError> {
-        let parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
-        match &parts.session {
-            Some(session) => session.execute(plan, pack, stream),
-            None => Err(ProductError::Operation("a device that is only described runs nothing".to_owned())),
+        match &*self.aim.lock().unwrap_or_else(PoisonError::into_inner) {
+            Aim::Opened(session) => session.execute(plan, pack, stream),
+            Aim::Described(_) => {
+                Err(ProductError::Operation("a device that is only described runs nothing".to_owned()))
+            }
         }
     }
 }

@@ -20,5 +20,6 @@ mod simd;
 mod skip;
 mod spatial;
 mod step;
+mod threads;
 mod train;
 mod update;

@@ -89,6 +89,17 @@ const LAST_ROUND: f64 = 0.8;
 /// Seconds between the kernels of a graph. Assumed.
 const BETWEEN_S: f64 = 1.0e-6;
 
+/// The GPU of this name. None of its family's others: they have less memory bandwidth, fewer watts, or a part of the processors.
+fn known(name: &str) -> Option<&'static Gpu> {
+    const OTHERS: [&str; 4] = ["pcie", "nvl", "40gb", "mig"];
+    let name = name.to_lowercase();
+    let words: Vec<&str> = name.split(|c: char| !c.is_alphanumeric()).collect();
+    if words.iter().any(|word| OTHERS.contains(word)) {
+        return None;
+    }
+    GPUS.iter().find(|gpu| words.contains(&gpu.name))
+}
+
 /// What the operations of a kind take.
 #[derive(Clone, Copy, Default)]
 struct Work {
@@ -119,7 +130,7 @@ fn main() -> Result<(), String> {
     };
     let (name, precision) = (value("gpu", "h200")?, value("precision", "bf16")?);
     // "h200", or what the device calls itself: "NVIDIA H200".
-    let gpu = GPUS.iter().find(|gpu| name.to_lowercase().contains(gpu.name));
+    let gpu = known(&name);
     let gpu = gpu.ok_or_else(|| format!("--gpu: nothing is known of {name}; valid values: a100, h100, h200, b200"))?;
     let precision = Dtype::from_name(&precision)
         .filter(|dtype| matches!(dtype, Dtype::Bf16 | Dtype::F16))

@@ -61,8 +61,10 @@ fn has_wheels(python: &Path) -> bool {
     let entries = |folder: &Path| {
         std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect::<Vec<_>>()
     };
-    let versions = entries(&prefix.join("lib"));
-    let parts = versions.iter().flat_map(|version| entries(&version.join("site-packages/nvidia")));
+    // The places of `device::library::wheels`, which the options read.
+    let versions: Vec<PathBuf> = ["lib", "local/lib"].iter().flat_map(|lib| entries(&prefix.join(lib))).collect();
+    let sites = ["site-packages/nvidia", "dist-packages/nvidia"];
+    let parts = versions.iter().flat_map(|version| sites.map(|site| entries(&version.join(site)))).flatten();
     let files: Vec<PathBuf> = parts.flat_map(|part| entries(&part.join("lib"))).collect();
     let has = |stem: &str| {
         files.iter().any(|file| file.file_name().is_some_and(|name| name.to_string_lossy().starts_with(stem)))
@@ -311,6 +313,20 @@ mod tests {
         let both = has_wheels(&python);
         std::fs::remove_dir_all(&prefix).unwrap();
         assert_eq!((none, half, both), (false, false, true));
+    }
+
+    /// Ubuntu's own Python, for which pip installs below `local`.
+    #[test]
+    fn wheels_of_a_distribution_are_found() {
+        let prefix = std::env::temp_dir().join(format!("xtask-wheels-local-{}", std::process::id()));
+        let folder = prefix.join("local/lib/python3.10/dist-packages/nvidia/all/lib");
+        std::fs::create_dir_all(&folder).unwrap();
+        for name in ["libcublasLt.so.12", "libcudnn.so.9", "libnccl.so.2"] {
+            std::fs::write(folder.join(name), "").unwrap();
+        }
+        let found = has_wheels(&prefix.join("bin/python3"));
+        std::fs::remove_dir_all(&prefix).unwrap();
+        assert!(found);
     }
 
     #[test]

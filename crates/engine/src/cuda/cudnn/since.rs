@@ -15,7 +15,7 @@ const fn since(what: &'static str, version: [u32; 2], otherwise: &'static str) -
 
 /// CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP.
 pub(super) const PROPERTIES: Since =
-    since("the descriptor of a device (38)", [9, 8], "plans are made for the library's handle instead");
+    since("the descriptor of a device (38)", [9, 8], "nothing is planned for a device that is not there");
 /// CUDNN_BACKEND_OPERATION_SDPA_FWD_DESCRIPTOR.
 pub(super) const SINGLE: Since =
     since("attention as one operation (41)", [9, 13], "a graph of products and element-wise operations");

@@ -94,10 +94,8 @@ pub(super) fn compare(
         Err(error) => return Err(error),
     };
     for op in &case.passes {
-        match train.prepare(&Op::Dense(op.clone()), &context) {
-            Ok(()) => {}
-            Err(ProductError::Unsupported(why)) => return Ok(Err(why)),
-            Err(error) => return Err(refused(error)),
+        if let Err(error) = train.prepare(&Op::Dense(op.clone()), &context) {
+            return uncompared(error).map(Err);
         }
     }
     let own = || case.passes.iter().try_for_each(|op| train.run(&Op::Dense(op.clone()), &context));
@@ -119,12 +117,24 @@ pub(super) fn compare(
     // The first of each loads what it needs.
     for (round, passes) in [1].into_iter().chain([PASSES; ROUNDS]).enumerate() {
         let own_ns = timed(&own, passes).map_err(refused)?;
-        let cudnn_ns = timed(&by_cudnn, passes).map_err(refused)?;
+        let cudnn_ns = match timed(&by_cudnn, passes) {
+            Ok(ns) => ns,
+            Err(error) => return uncompared(error).map(Err),
+        };
         if round > 0 {
             times = AttentionTimes { own_ns: times.own_ns.min(own_ns), cudnn_ns: times.cudnn_ns.min(cudnn_ns) };
         }
     }
     Ok(Ok(times))
+}
+
+/// Why one of both does not run it: a library may refuse what it planned only once it is given. What the driver says is an error.
+fn uncompared(error: ProductError) -> Result<String, Error> {
+    match error {
+        ProductError::Unsupported(why) => Ok(why),
+        error @ ProductError::Library { .. } => Ok(error.to_string()),
+        error => Err(refused(error)),
+    }
 }
 
 /// One attention in memory of its own.
@@ -178,4 +188,19 @@ fn fill(memory: &Memory, view: View, seed: u64) -> Result<(), Error> {
     };
     let bytes: Vec<u8> = (0..view.len).flat_map(|at| bits(at).to_ne_bytes()).collect();
     memory.slice(view).write(&bytes).map_err(refused)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_library_that_refuses_to_run_its_plan_leaves_attention_to_our_kernels() {
+        let (name, said) = ("CUDNN_STATUS_EXECUTION_FAILED".to_owned(), "no launch".to_owned());
+        let failed = ProductError::Library { what: "cudnnBackendExecute", name, said };
+        let why = uncompared(failed).unwrap();
+        assert_eq!(why, "cudnnBackendExecute: CUDNN_STATUS_EXECUTION_FAILED (no launch)");
+        assert_eq!(uncompared(ProductError::Unsupported("no engine".to_owned())).unwrap(), "no engine");
+        assert!(uncompared(ProductError::Operation("not planned".to_owned())).is_err(), "a mistake of ours");
+    }
 }

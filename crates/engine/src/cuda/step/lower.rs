@@ -171,9 +171,15 @@ fn algorithm(
 
 /// Whether the library has one: not every one has each epilogue for each GPU, either.
 fn takes(products: &Products, form: &Form, places: &ProductPlaces, memory: &Memory) -> Result<bool, Error> {
-    match algorithm(products, form, places, memory) {
+    is_taken(algorithm(products, form, places, memory))
+}
+
+/// Whatever the library says against a product with others at once, they are given singly: it calls some epilogues that it lacks
+/// invalid values. What it says against the product alone is then an error.
+fn is_taken(found: std::result::Result<Algorithm, ProductError>) -> Result<bool, Error> {
+    match found {
         Ok(_) => Ok(true),
-        Err(ProductError::Unsupported(_)) => Ok(false),
+        Err(ProductError::Unsupported(_) | ProductError::Library { .. }) => Ok(false),
         Err(error) => Err(refused(error)),
     }
 }
@@ -221,4 +227,18 @@ pub(super) fn plan(program: &Program, memory: &Memory, products: &Products) -> R
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn products_that_the_library_calls_invalid_are_given_singly() {
+        let (name, said) = ("CUBLAS_STATUS_INVALID_VALUE".to_owned(), "an invalid value".to_owned());
+        let invalid = ProductError::Library { what: "cublasLtMatmulAlgoGetHeuristic", name, said };
+        assert!(matches!(is_taken(Err(invalid)), Ok(false)));
+        assert!(matches!(is_taken(Err(ProductError::Unsupported("none".to_owned()))), Ok(false)));
+        assert!(is_taken(Err(ProductError::Refused("too short".to_owned()))).is_err(), "a mistake of ours");
+    }
 }
