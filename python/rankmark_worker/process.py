@@ -31,8 +31,10 @@ def reset_peak() -> None:
 
 
 def once(held: int) -> int:
-    """What is held, shared memory divided by the number of processes that have mapped each page."""
-    return held - status("RssShmem") + status("Pss_Shmem", "/proc/self/smaps_rollup")
+    """What is held, shared memory divided by the number of processes that have mapped each page, where the kernel tells
+    how many these are."""
+    shared = status("RssShmem")
+    return held - shared + (status("Pss_Shmem", "/proc/self/smaps_rollup") or shared)
 
 
 def threads() -> int:

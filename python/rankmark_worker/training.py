@@ -43,7 +43,7 @@ def prepare(values: dict[str, Any], rank: int, group: TorchGroup) -> Prepared:
         if values.get("reproducible"):
             training.repeat()
         return training
-    except (AttributeError, ImportError, LookupError, NotImplementedError) as error:
+    except (AttributeError, ImportError, LookupError, NotImplementedError, TypeError) as error:
         raise lacking(recipe, error) from None
     except (RuntimeError, MemoryError) as error:
         raise alone(ranks, first_line(error), "allocate" in str(error)) from None
@@ -73,6 +73,9 @@ class Training:
     freed: Callable[[], None] | None = None
     flops = 0.0
     traffic_bytes = 0
+    # Processor time of steps, and since when it counts; None between steps.
+    cpu_ns = 0
+    since_ns: int | None = None
 
     def __init__(self, recipe: dict[str, Any], rank: int, ranks: int, device: Device) -> None:
         self.recipe, self.rank, self.ranks, self.device = recipe, rank, ranks, device
@@ -101,7 +104,7 @@ class Training:
         how = ", compiled" if recipe["compile"] else ""
         precision = "autocast to bfloat16" if self.narrow else str(dtype).split(".")[-1]
         self.path = f"{self.replicas.words}{how}, {precision}, torch {torch.__version__}"
-        self.held_bytes = self.threads = self.cpu_ns = 0
+        self.held_bytes = self.threads = 0
         # What repeated steps gave, where they were repeated.
         self.repeated: dict[str, Any] | None = None
 
@@ -121,7 +124,7 @@ class Training:
         self.inputs.restart()
         self.losses: list[float] = []
         self.laps: list[dict[str, float]] = []
-        self.begun_ns = time.process_time_ns()
+        self.begin_cpu()
 
     def repeat(self) -> None:
         """Makes the first steps twice from the same parameters, and notes whether bits differ. Collective."""
@@ -149,15 +152,25 @@ class Training:
         """Back to the initial parameters."""
         if self.losses:
             self.restart()
-        self.begun_ns = time.process_time_ns()
+        self.begin_cpu()
+
+    def begin_cpu(self) -> None:
+        """From now on processor time is that of steps; none has been counted."""
+        self.cpu_ns, self.since_ns = 0, time.process_time_ns()
+
+    def pause_cpu(self) -> None:
+        """What follows does not belong to a step: `details` lets steps count again."""
+        if self.since_ns is not None:
+            self.cpu_ns, self.since_ns = self.cpu_ns + time.process_time_ns() - self.since_ns, None
 
     def run(self) -> None:
         """One step."""
         try:
             loss = self.step()
-        except (AttributeError, NotImplementedError) as error:
+        except (AttributeError, NotImplementedError, TypeError) as error:
+            # The last is of an argument that came with a later torch.
             raise lacking(self.recipe, error) from None
-        except (RuntimeError, ValueError, TypeError, MemoryError) as error:
+        except (RuntimeError, ValueError, MemoryError) as error:
             raise alone(self.ranks, f"step {len(self.losses) + 1}: {first_line(error)}") from None
         self.losses.append(loss)
         if not math.isfinite(loss):
@@ -203,7 +216,7 @@ class Training:
 
     def check(self, calls: int) -> WrongReport:
         """Ranks must hold the same parameters, bit by bit, and every loss must be a number."""
-        self.cpu_ns = time.process_time_ns() - self.begun_ns
+        self.pause_cpu()
         self.threads = process.threads()
         self.held_bytes = self.device.held_bytes()
         # Without communication ranks go ways of their own, as asked.
@@ -222,6 +235,7 @@ class Training:
 
     def details(self) -> dict[str, Any]:
         """What the coordinator makes metrics of: `training::notes`."""
+        self.pause_cpu()
         phases: dict[str, Any] = {name: 0.0 for name in PHASES}
         if self.laps:
             phases = {name: statistics.median(lap[name] for lap in self.laps) for name in PHASES}
@@ -229,6 +243,8 @@ class Training:
             # It is inside of the passes, and nobody can tell how much.
             phases["backward"] += phases["communication"]
             phases["communication"] = None
+        # A trial that ranks are kept for goes on with the next step.
+        self.since_ns = time.process_time_ns()
         return {
             "loss_bits": [struct.unpack("<Q", struct.pack("<d", loss))[0] for loss in self.losses],
             "phases": phases,

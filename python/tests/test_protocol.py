@@ -15,8 +15,9 @@ from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from rankmark_worker import auth, channel, status
+from rankmark_worker import auth, channel, process, status
 from rankmark_worker.inject import parse
+from rankmark_worker.main import start
 from rankmark_worker.rank import Failure, Midway, RankWork, WrongReport, translation
 
 SECRET = bytes([7]) * 32
@@ -141,6 +142,22 @@ class Joining(unittest.TestCase):
         coordinator.listener.close()
         with self.assertRaisesRegex(channel.Departure, "cannot be reached"):
             channel.join(invited, 1, "here")
+
+
+class Starting(unittest.TestCase):
+    def test_a_library_of_torch_that_is_missing_is_lacking(self) -> None:
+        for kind in (ImportError, OSError, ValueError):
+            with (
+                mock.patch("builtins.__import__", side_effect=kind("libcudart.so.12 is missing")),
+                self.assertRaisesRegex(Failure, "has no PyTorch: libcudart.so.12") as caught,
+            ):
+                start(None, None, 0, None)  # type: ignore[arg-type]
+            self.assertTrue(caught.exception.lacking)
+
+    def test_shared_memory_counts_where_its_shares_are_not_known(self) -> None:
+        for lines, held in (({"RssShmem": 40, "Pss_Shmem": 10}, 70), ({"RssShmem": 40}, 100)):
+            with mock.patch.object(process, "status", side_effect=lambda name, *_, lines=lines: lines.get(name, 0)):
+                self.assertEqual(process.once(100), held)
 
 
 class Sealing(unittest.TestCase):

@@ -184,6 +184,25 @@ class Steps(unittest.TestCase):
         self.assertEqual((noted["phases"]["communication"], noted["micro_batches"]), (0.0, [1]))
         self.assertGreater(noted["held_bytes"], noted["base_bytes"] // 2)
 
+    def test_processor_time_of_checks_is_not_that_of_steps(self) -> None:
+        case, second = training.Training(RECIPE, 0, 1, self.device), 10**9
+        # A trial of one second, and a check of five; then a trial of two that nothing checks.
+        with mock.patch("time.process_time_ns", side_effect=[number * second for number in (1, 2, 7, 9, 9)]):
+            case.refill()
+            case.check(1)
+            checked = case.details()["cpu_s"]
+            self.assertEqual((checked, case.details()["cpu_s"]), (1.0, 3.0))
+
+    def test_an_argument_that_an_older_torch_lacks_is_lacking(self) -> None:
+        def older(_inputs: Any) -> Any:
+            raise TypeError("scaled_dot_product_attention() got an unexpected keyword argument 'enable_gqa'")
+
+        case = training.Training(RECIPE, 0, 1, self.device)
+        case.call, case.ranks = older, 2
+        with self.assertRaisesRegex(Failure, "cannot train gpt2: .* 'enable_gqa'") as caught:
+            case.run()
+        self.assertTrue(caught.exception.lacking)
+
     def test_a_loss_that_is_no_number_fails(self) -> None:
         with self.assertRaisesRegex(Failure, "the loss of step [23] is (nan|inf)"):
             self.losses(learning_rate=math.inf)

@@ -122,14 +122,12 @@ fn tensor(recipe: &Recipe) -> Result<(), FieldError> {
         return refuse("strategy", message, "data or pipeline parallelism");
     }
     logits(recipe)?;
-    if recipe.sequence_parallel
-        && let Input::Tokens { sequence, .. } = recipe.model.input
-    {
-        let rows = recipe.micro_batch * sequence;
-        if !rows.is_multiple_of(parts) {
-            let message = format!("{} x {sequence} = {rows} rows do not divide into {parts} parts", recipe.micro_batch);
-            return refuse("sequence_parallel", message, "a sequence that the tensor size divides");
-        }
+    let (samples, each) = (recipe.micro_batch, recipe.model.input.rows());
+    let rows = samples * each;
+    if recipe.sequence_parallel && !rows.is_multiple_of(parts) {
+        let message = format!("{samples} x {each} = {rows} rows do not divide into {parts} parts");
+        let what = if matches!(recipe.model.input, Input::Tokens { .. }) { "sequence" } else { "micro-batch" };
+        return refuse("sequence_parallel", message, format!("a {what} that the tensor size divides"));
     }
     Ok(())
 }

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use engine::{Axis, Buffer, Category, ExchangeKind, Instruction, Kind, Lifetime, Op, OperationShape, Program};
-use model::{Block, Model};
+use model::{Block, Input, Model};
 use terms::{Dtype, FieldError};
 
 use crate::check::check;
@@ -77,8 +77,8 @@ pub struct UnitPieces {
     pub writers: Vec<usize>,
     /// Whether another stage holds it too.
     pub tied: bool,
-    /// Bytes of gradients that the tensor group sums before replicas do (sequence parallelism).
-    pub partial_bytes: u64,
+    /// Bytes of each gradient that the tensor group sums before replicas do, one by one (sequence parallelism).
+    pub partials: Vec<u64>,
 }
 
 /// What a stage holds, and how it ends a step.
@@ -147,16 +147,19 @@ pub fn stage_pieces(recipe: &Recipe, stage: usize) -> Result<StagePieces, FieldE
     let mut builder = Builder::new(recipe, at);
     let held = held(&builder.program.buffers);
     let state = crate::strategies::state_of(recipe.precision);
+    // With sequence parallelism each part saw some of the rows: gradients of what is whole on every part are summed.
+    // The layer that reads samples saw all rows.
+    let is_partial = recipe.sequence_parallel && recipe.mesh.tensor > 1;
+    let first = &recipe.model.blocks[0];
+    let reads_samples = format!("{}.{}.", first.name, first.nodes[0].name);
     let units = builder.store.units.iter().map(|unit| {
-        // With sequence parallelism each part saw some of the rows: gradients of what is whole on every part are summed.
-        let is_partial = recipe.sequence_parallel && recipe.mesh.tensor > 1;
-        let whole =
-            unit.held.iter().filter(|held| is_partial && held.whole() && !held.parameter.name.starts_with("embedding"));
+        let saw_some = |name: &str| !name.starts_with(&reads_samples);
+        let whole = unit.held.iter().filter(|held| is_partial && held.whole() && saw_some(&held.parameter.name));
         UnitPieces {
             elements: unit.len,
             writers: unit.writers.iter().copied().collect(),
             tied: unit.tied_across,
-            partial_bytes: whole.map(|held| held.len as u64 * state.bytes()).sum(),
+            partials: whole.map(|held| held.len as u64 * state.bytes()).collect(),
         }
     });
     let units = units.collect();
@@ -173,12 +176,15 @@ pub fn timetable(schedule: Schedule, stages: usize, chunks: usize, micros: usize
     schedule::all_events(schedule, Dimensions { stages, chunks, micros })
 }
 
-/// The model with each of several equal blocks in a row once, and the place of each block there.
+/// The model with each of several equal blocks in a row once, and the place of each block there. Of samples that are vectors, the
+/// first block leaves all rows on every part, so that the block behind it exchanges less than its equals.
 fn different(model: &Model) -> (Model, Vec<usize>) {
+    let gets_all_rows = |at: usize| at == 1 && matches!(model.input, Input::Vector { .. });
     let mut blocks: Vec<Block> = Vec::new();
     let mut places = Vec::with_capacity(model.blocks.len());
-    for block in &model.blocks {
-        if blocks.last().is_none_or(|last| last.nodes != block.nodes) {
+    for (at, block) in model.blocks.iter().enumerate() {
+        let follows_equal = blocks.last().is_some_and(|last| last.nodes == block.nodes);
+        if !follows_equal || gets_all_rows(at - 1) {
             blocks.push(block.clone());
         }
         places.push(blocks.len() - 1);

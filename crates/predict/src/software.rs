@@ -27,6 +27,8 @@ pub struct Habits {
     pub narrow_gradients: bool,
     /// Whether only one part of a tensor group sends what all of them hold, to be put together again by the receivers.
     pub cut_transfers: bool,
+    /// Whether gradients that a tensor group sums are one exchange, not one for each parameter.
+    pub joined_sums: bool,
 }
 
 impl Software {
@@ -39,6 +41,7 @@ impl Software {
             fused_additions: megatron,
             narrow_gradients: megatron,
             cut_transfers: megatron,
+            joined_sums: megatron,
         }
     }
 

@@ -14,7 +14,7 @@ use trace::{RankSteps, StepRecorder};
 
 use super::exchange::NumberExchange;
 use super::notes::{Notes, Phases};
-use super::process::{self, Bound, HeldMemory};
+use super::process::{self, Bound, HeldMemory, StepCpu};
 use super::resolve::{Sleep, Task};
 use super::{balance, gpus, kernel_times, limit, repeat};
 
@@ -37,8 +37,7 @@ struct PreparedTraining {
     rank: u32,
     steps: Vec<StepReport>,
     notes: Notes,
-    /// Processor time when the case began again.
-    cpu_begin_ns: u64,
+    cpu: StepCpu,
     limit: Option<u64>,
     times_kernels: bool,
     peaks: Option<Peaks>,
@@ -126,7 +125,7 @@ pub(super) fn prepare(
         rank: context.rank,
         steps: Vec::with_capacity(STEPS),
         notes,
-        cpu_begin_ns: process::cpu_ns(),
+        cpu: StepCpu::from_now(process::cpu_ns()),
         limit: wanted.limit,
         times_kernels: wanted.kernel_times,
         peaks,
@@ -305,13 +304,13 @@ impl Prepared for PreparedTraining {
             self.unready = self.trainer.reset().err().map(|error| Failure::new(error.to_string()));
             self.steps.clear();
         }
-        self.cpu_begin_ns = process::cpu_ns();
+        self.cpu = StepCpu::from_now(process::cpu_ns());
     }
 
     /// Replicas must hold the same parameters, bit by bit, and every loss must be a number. Before that, what the steps
     /// took is noted: every rank still holds everything.
     fn check(&mut self, comm: &mut dyn Communicator, _calls: u64) -> Result<WrongReport, Failure> {
-        self.notes.cpu_s = process::cpu_ns().saturating_sub(self.cpu_begin_ns) as f64 / 1e9;
+        self.cpu.pause(process::cpu_ns());
         self.notes.threads = process::threads();
         self.notes.held_bytes =
             self.device.held().unwrap_or_else(|| HeldMemory::now().map_or(0, HeldMemory::peak_once));
@@ -382,12 +381,17 @@ impl Prepared for PreparedTraining {
     }
 
     fn details(&mut self) -> Map<String, Value> {
+        self.cpu.pause(process::cpu_ns());
+        self.notes.cpu_s = self.cpu.seconds();
         self.notes.loss_bits = self.steps.iter().map(|step| step.loss.to_bits()).collect();
         if let Computes::Gpu(there) = &self.device {
             self.notes.gpu = there.about(&self.trainer);
         }
         self.notes.phases = Phases::from_steps(&self.steps);
         self.notes.communication_s = self.steps.iter().map(|step| step.communication_s).collect();
-        self.notes.write()
+        let notes = self.notes.write();
+        // A trial that ranks are kept for goes on with the next step.
+        self.cpu.resume(process::cpu_ns());
+        notes
     }
 }

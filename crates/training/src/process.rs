@@ -69,6 +69,37 @@ pub(super) fn cpu_ns() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
+/// Processor time of steps, without that of what is compared and measured between them. Steps that no check follows
+/// count, too.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct StepCpu {
+    ns: u64,
+    /// Processor time when steps began to count; None while they do not.
+    since_ns: Option<u64>,
+}
+
+impl StepCpu {
+    /// Nothing so far; steps count from now on.
+    pub(super) fn from_now(now_ns: u64) -> Self {
+        Self { ns: 0, since_ns: Some(now_ns) }
+    }
+
+    /// What follows does not belong to a step.
+    pub(super) fn pause(&mut self, now_ns: u64) {
+        self.ns += self.since_ns.take().map_or(0, |since_ns| now_ns.saturating_sub(since_ns));
+    }
+
+    /// What follows are steps again.
+    pub(super) fn resume(&mut self, now_ns: u64) {
+        self.since_ns = Some(now_ns);
+    }
+
+    /// Seconds up to the last pause.
+    pub(super) fn seconds(self) -> f64 {
+        self.ns as f64 / 1e9
+    }
+}
+
 /// A bound on the address space of this process, lifted when dropped: what is mapped beyond it is refused, so that a
 /// rank that needs more fails where it asks, and takes nobody else's memory.
 #[derive(Debug)]
@@ -107,6 +138,21 @@ mod tests {
         assert_eq!((bytes(text, "VmHWM:"), bytes(text, "RssShmem:")), (Some(1744 * 1024), None));
         let held = HeldMemory { resident: 50, peak: 100, shared: 40, shared_once: 20, mapped: 500 };
         assert_eq!((held.peak_once(), held.resident_once()), (80, 30));
+    }
+
+    #[test]
+    fn processor_time_of_checks_is_not_that_of_steps() {
+        let second = 1_000_000_000;
+        let mut time = StepCpu::from_now(second);
+        // A trial of one second, a check of five, and the end of the trial.
+        time.pause(2 * second);
+        time.pause(7 * second);
+        assert_eq!(time.seconds(), 1.0);
+        // A trial of two seconds that nothing checks.
+        time.resume(7 * second);
+        time.pause(9 * second);
+        assert_eq!(time.seconds(), 3.0);
+        assert_eq!(StepCpu::from_now(9 * second).seconds(), 0.0);
     }
 
     #[test]

@@ -56,6 +56,16 @@ fn logits_have_a_column_for_each_part() {
     check(&cut(text(4.0), 4)).expect("a column each");
 }
 
+/// A vector is one row: parts of a tensor group share the samples of a micro-batch.
+#[test]
+fn rows_of_vectors_divide_among_parts_too() {
+    let settings = [("layers".to_owned(), 1.0), ("width".to_owned(), 8.0), ("features".to_owned(), 4.0)];
+    let vectors = recipe(model::model("mlp", &settings).expect("a model"), 3, 4);
+    let cut = Recipe { sequence_parallel: true, ..on(&vectors, 1, 2, 1) };
+    refused(&cut, "sequence_parallel", "3 x 1 = 3 rows do not divide into 2 parts");
+    check(&Recipe { micro_batch: 4, ..cut }).expect("two rows each");
+}
+
 #[test]
 fn a_step_too_long_to_be_planned_names_what_makes_it_long() {
     let small = recipe(gpt2(), 1, 1);

@@ -20,10 +20,16 @@ pub struct ExchangeGroup {
 }
 
 impl ExchangeGroup {
-    /// The group of ranks at this distance from each other, on nodes of `node` ranks each, of `all` ranks.
+    /// The group of ranks at this distance from each other, on nodes of `node` ranks each, of `all` ranks. All such
+    /// groups exchange at once, and are taken to be on two nodes where any of them is, because the step waits for the
+    /// slowest.
     pub fn strided(ranks: usize, stride: usize, node: usize, all: usize) -> Self {
         let node = node.min(all).max(1);
-        let per_node = (node / stride.max(1)).clamp(1, ranks.max(1));
+        let (ranks, stride) = (ranks.max(1), stride.max(1));
+        let most = (node / stride).clamp(1, ranks);
+        // Groups that a node has room for cross its end somewhere, unless they fill it.
+        let crosses = most == ranks && all > node && !node.is_multiple_of(ranks * stride);
+        let per_node = if crosses { ranks.div_ceil(2) } else { most };
         Self {
             ranks: ranks as u32,
             per_node: per_node as u32,
@@ -160,6 +166,24 @@ mod tests {
         let link = ExchangeGroup::of_stages(Mesh { data: 4, tensor: 4, pipeline: 4 }, 0, 1, 8);
         assert_eq!((link.per_node, link.groups, link.nodes()), (1, 8, 2));
         assert_eq!(ExchangeGroup::strided(2, 1, 8, 2).nodes(), 1);
+    }
+
+    #[test]
+    fn groups_are_on_two_nodes_where_any_of_them_crosses_the_end_of_one() {
+        for (tensor, data, pipeline) in [(3, 8, 1), (6, 4, 1), (2, 3, 4), (4, 6, 1), (3, 2, 4), (1, 6, 4), (2, 2, 6)] {
+            let all = tensor * data * pipeline;
+            for node in [2, 3, 4, 6, 8, 12, all, 2 * all] {
+                for (ranks, stride) in [(tensor, 1), (data, tensor)] {
+                    let crosses = (0..all).any(|first| {
+                        let (last, at) = (first + (ranks - 1) * stride, first % (ranks * stride));
+                        at < stride && first / node != last / node
+                    });
+                    let group = ExchangeGroup::strided(ranks, stride, node, all);
+                    let place = format!("{ranks} ranks at {stride} of {all} on nodes of {node}");
+                    assert_eq!(ranks > 1 && group.nodes() > 1, crosses, "{place}");
+                }
+            }
+        }
     }
 
     #[test]

@@ -22,8 +22,6 @@ pub(crate) struct DataTimes {
     /// Degree of sharding in effect.
     pub(super) level: u8,
     pub(super) overlap: bool,
-    /// Whether there is anything to exchange.
-    pub(super) exchanges: bool,
 }
 
 impl DataTimes {
@@ -38,15 +36,18 @@ impl DataTimes {
             true => beside * costs.exchange(operation, group, unit.elements as u64 * bytes_of_gradient),
             false => 0.0,
         });
-        let gather = stage.units.iter().map(|unit| match exchanges && stage.level == 3 {
+        // Parameters are put together also where gradients are not exchanged.
+        let gather = stage.units.iter().map(|unit| match stage.level == 3 {
             true => {
                 beside * costs.exchange(Collective::AllGather, group, unit.elements as u64 * bytes_of(recipe.precision))
             }
             false => 0.0,
         });
-        let partial = stage.units.iter().map(|unit| match unit.partial_bytes {
-            0 => 0.0,
-            bytes => costs.exchange(Collective::AllReduce, tensor, bytes),
+        let sum = |bytes: u64| costs.exchange(Collective::AllReduce, tensor, bytes);
+        let partial = stage.units.iter().map(|unit| match unit.partials.as_slice() {
+            [] => 0.0,
+            all if costs.habits().joined_sums => sum(all.iter().sum()),
+            all => all.iter().map(|bytes| sum(*bytes)).sum::<f64>(),
         });
         let blocks = || stage.chunks.iter().cloned().flatten();
         let first = blocks().min().unwrap_or(0);
@@ -64,7 +65,6 @@ impl DataTimes {
             first,
             level: stage.level,
             overlap: recipe.overlap,
-            exchanges,
         }
     }
 }

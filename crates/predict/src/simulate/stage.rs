@@ -227,7 +227,7 @@ impl<'a> Stage<'a> {
     /// its end.
     fn block(&mut self, mut open: OpenPass, shared: &mut SharedStages, times: &Times) {
         let block = open.blocks[open.next];
-        if self.data.level == 3 && self.data.exchanges {
+        if self.data.level == 3 {
             let ahead = if self.data.overlap { 2 } else { 1 };
             while open.gathered.len() < (open.next + ahead).min(open.blocks.len()) {
                 let wanted = open.blocks[open.gathered.len()];

@@ -96,6 +96,26 @@ fn shards_of_a_unit_that_two_blocks_write_to_are_exchanged_once_for_each_micro_b
 }
 
 #[test]
+fn shards_of_parameters_are_put_together_where_gradients_are_not_exchanged() {
+    let profile = machine("a100-nvlink").unwrap().profile();
+    let mut workload = workload(Mesh { data: 2, tensor: 1, pipeline: 1 });
+    workload.recipe.communicate = false;
+    let mut slower = |sharded: u8| {
+        workload.recipe.sharded = sharded;
+        let step = workload.step().unwrap();
+        let time = |rate: f64| {
+            let mut constants = Constants::of(&profile);
+            constants.set(ConstantName::LinkRate, rate, 0.1);
+            simulate(&step, &Costs::new(&profile, constants, Software::Rankmark, 8)).seconds
+        };
+        time(1e6) - time(1e12)
+    };
+    assert!(slower(0) < 0.1, "only the loss is exchanged");
+    // Sixteen megabytes, half of them from the other replica, for each pass of each micro-batch.
+    assert!(slower(3) > 10.0, "{}", slower(3));
+}
+
+#[test]
 fn faster_constants_never_make_a_step_longer() {
     let profile = machine("h100-nvlink").unwrap().profile();
     for (data, tensor, pipeline) in [(1, 1, 1), (4, 1, 1), (1, 4, 1), (2, 2, 2)] {
