@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::about::{ABOUT, check};
 use super::fields::{self, Area, CUDA, HardwareFields, Test};
+use super::resolve::{LARGEST, in_memory};
 use super::torch;
 
 /// From a first-level cache to past most last-level caches.
@@ -15,7 +16,7 @@ const WORKING_SETS: &[u64] = &[24 << 10, 384 << 10, 6 << 20, 192 << 20];
 /// A cache of a core, one of several, memory.
 const FEW: &[u64] = &[24 << 10, 6 << 20, 192 << 20];
 /// Working sets in smaller steps, for ceilings between which little changes.
-const CURVE: &[u64] = &[24 << 10, 384 << 10, 3 << 19, 6 << 20, 24 << 20, 96 << 20, 384 << 20];
+const CURVE: &[u64] = &[24 << 10, 384 << 10, 3 << 19, 6 << 20, 24 << 20, 96 << 20, LARGEST];
 /// Types with a peak of their own.
 const DTYPES: &[&str] = &["f32", "f64", "bf16"];
 const SIZES: &[u64] = &[256, 1024, 2048];
@@ -90,13 +91,6 @@ fn products(case: &Case) -> Vec<Case> {
         cases.extend(of_test(case, Test::Fma, true, &[("dtype", values(&["f32", "f64"]))]));
     }
     cases
-}
-
-/// Four times the last-level caches, past which an array is in memory (as STREAM's rules want), and at least the largest of the
-/// curve.
-fn in_memory(caches: Option<u64>) -> u64 {
-    let largest = CURVE[CURVE.len() - 1];
-    caches.map_or(largest, |caches| (4 * caches).next_multiple_of(1 << 20).max(largest))
 }
 
 /// The tests of a profile of the machine, with what is open in each: what a roofline and limits need; fewer for a first look.
@@ -234,11 +228,5 @@ mod tests {
             let ranks = case.whole("ranks");
             assert_eq!((ranks, case.whole("threads"), case.skip), (Some(fields::gpus().into()), None, None), "{test}");
         }
-    }
-
-    #[test]
-    fn arrays_in_memory_are_larger_than_any_cache() {
-        assert_eq!([None, Some(32 << 20)].map(in_memory), [384 << 20; 2]);
-        assert_eq!(in_memory(Some(1152 << 20)), 4608 << 20, "processors with caches stacked on them");
     }
 }

@@ -8,6 +8,7 @@ use serde_json::Value;
 use terms::{Dtype, FieldError};
 
 use super::fields::{self, Area, HardwareFields, Test};
+use super::numa;
 
 /// Fewer ranks have too few pairs to tell a slow one.
 const RANKS_OF_PAIRS: u32 = stats::FEWEST_RANKS as u32;
@@ -36,7 +37,7 @@ pub(super) fn task(fields: &HardwareFields) -> Task {
         test,
         ranks,
         threads: fields.threads.unwrap_or_else(|| if on_gpus { 1 } else { default_threads(ranks) }) as usize,
-        bytes: fields.bytes.unwrap_or(default_bytes(test)),
+        bytes: fields.bytes.unwrap_or_else(|| default_bytes(test)),
         dtype: fields.dtype.unwrap_or(Dtype::F32),
         size: fields.size.unwrap_or(1024) as usize,
         path: fields.path.clone().unwrap_or_else(|| ".".to_owned()),
@@ -56,9 +57,23 @@ fn default_threads(ranks: u32) -> u32 {
     (cores() / ranks).max(1)
 }
 
+/// The largest working set of a profile, except on machines with much cache.
+pub(super) const LARGEST: u64 = 384 << 20;
+
+/// Four times the last-level caches, past which an array is in memory (as STREAM's rules want), and at least
+/// [`LARGEST`].
+pub(super) fn in_memory(caches: Option<u64>) -> u64 {
+    caches.map_or(LARGEST, |caches| (4 * caches).next_multiple_of(1 << 20).max(LARGEST))
+}
+
 /// Bytes where a case gives none.
-const fn default_bytes(test: Test) -> u64 {
+fn default_bytes(test: Test) -> u64 {
     match test {
+        Test::Numa => {
+            // Arrays of another node that fit into the caches of this one would be as fast as these.
+            let nodes = numa::nodes().len().max(1) as u64;
+            in_memory(machine::last_level_bytes(&machine::allowed_cpus()).map(|caches| caches / nodes))
+        }
         Test::Latency => 8,
         Test::Bandwidth | Test::BothWays => 1 << 20,
         // As in nvbandwidth: more than a device's caches of the host's memory.
@@ -138,4 +153,16 @@ pub(super) fn settle_world(case: &mut Case) -> Result<(), FieldError> {
 fn set_world_field(case: &mut Case, name: &str, value: Value) {
     case.parameters.insert(name.to_owned(), value.clone());
     case.world.insert(name.to_owned(), value);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arrays_in_memory_are_larger_than_any_cache() {
+        assert_eq!([None, Some(32 << 20)].map(in_memory), [384 << 20; 2]);
+        assert_eq!(in_memory(Some(1152 << 20)), 4608 << 20, "processors with caches stacked on them");
+        assert!(default_bytes(Test::Numa) >= LARGEST, "the memory of other nodes, not a cache");
+    }
 }

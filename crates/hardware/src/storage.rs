@@ -37,12 +37,11 @@ pub(super) fn prepare(task: &Task) -> Result<Box<dyn Prepared>, Failure> {
     let map = unsafe { Mmap::map(&file) }.map_err(lacking("map a file"))?;
     let storage = Storage { file, map, found: 0, expected };
     storage.forget();
-    let kept = storage.resident().map_err(lacking("look at a file"))?;
-    if kept > storage.map.len() / 10 {
+    let kept = storage.percent_in_memory().map_err(lacking("look at a file"))?;
+    if kept > 10 {
         let message = format!(
             "the file system of `{}` keeps files in memory: {} % of a file stays there (`--path` names another folder)",
-            task.path,
-            100 * kept / storage.map.len().max(1)
+            task.path, kept
         );
         return Err(Failure::lacking(message));
     }
@@ -82,17 +81,33 @@ impl Storage {
         }
     }
 
-    /// Bytes of the file that are in memory.
-    fn resident(&self) -> std::io::Result<usize> {
-        let mut pages = vec![0_u8; self.map.len().div_ceil(PAGE as usize)];
+    /// How much of the file is in memory.
+    fn percent_in_memory(&self) -> std::io::Result<usize> {
+        let mut pages = looks(self.map.len(), page_bytes());
         // SAFETY: a byte for each page of the mapping.
         let code =
             unsafe { libc::mincore(self.map.as_ptr().cast_mut().cast(), self.map.len(), pages.as_mut_ptr().cast()) };
         if code != 0 {
             return Err(std::io::Error::last_os_error());
         }
-        Ok(pages.iter().filter(|page| *page & 1 == 1).count() * PAGE as usize)
+        Ok(percent(&pages))
     }
+}
+
+/// Bytes of a page of memory: 64 KiB with some kernels for Arm.
+fn page_bytes() -> usize {
+    // SAFETY: it takes no pointer.
+    usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(PAGE as usize)
+}
+
+/// Room for what mincore(2) says of each page of a mapping.
+fn looks(bytes: usize, page: usize) -> Vec<u8> {
+    vec![0; bytes.div_ceil(page.max(1))]
+}
+
+/// How many of these pages are in memory.
+fn percent(pages: &[u8]) -> usize {
+    100 * pages.iter().filter(|page| **page & 1 == 1).count() / pages.len().max(1)
 }
 
 impl Prepared for Storage {
@@ -140,6 +155,18 @@ mod tests {
         let words: Vec<u64> = map.chunks_exact(8).map(|word| u64::from_ne_bytes(word.try_into().unwrap())).collect();
         assert_eq!((words.len(), words[5]), (3 * 512, word(5, 1)));
         assert_eq!(words.iter().fold(0_u64, |sum, word| sum.wrapping_add(*word)), expected);
+    }
+
+    /// With large pages, too, a file that is wholly in memory is.
+    #[test]
+    fn what_is_in_memory_does_not_depend_on_the_size_of_pages() {
+        for page in [4 << 10, 64 << 10] {
+            let mut pages = looks(1 << 20, page);
+            assert_eq!((pages.len(), percent(&pages)), ((1 << 20) / page, 0));
+            pages.fill(1);
+            assert_eq!(percent(&pages), 100, "pages of {page} bytes");
+        }
+        assert!(page_bytes() >= PAGE as usize && page_bytes().is_power_of_two());
     }
 
     #[test]

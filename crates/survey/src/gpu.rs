@@ -66,6 +66,9 @@ fn on_the_bus(folder: &Path) -> Vec<String> {
     // Class 0x03: displays, and 3D controllers without one.
     let gpus =
         entries.filter(|path| read(path.join("vendor")) == NVIDIA && read(path.join("class")).starts_with("0x03"));
+    // Bound to vfio-pci, a GPU belongs to a virtual machine: this host does not use it.
+    let is_handed_on = |path: &PathBuf| fs::read_link(path.join("driver")).is_ok_and(|link| link.ends_with("vfio-pci"));
+    let gpus = gpus.filter(|path| !is_handed_on(path));
     let mut gpus: Vec<String> =
         gpus.filter_map(|path| Some(path.file_name()?.to_string_lossy().into_owned())).collect();
     gpus.sort();
@@ -152,11 +155,14 @@ mod tests {
             ("0000:01:00.0", "0x10de", "0x030200"),
             ("0000:01:00.1", "0x10de", "0x040300"),
             ("0000:02:00.0", "0x8086", "0x030000"),
+            ("0000:03:00.0", "0x10de", "0x030200"),
         ] {
             fs::create_dir_all(root.join(address)).unwrap();
             fs::write(root.join(address).join("vendor"), format!("{vendor}\n")).unwrap();
             fs::write(root.join(address).join("class"), format!("{class}\n")).unwrap();
         }
+        // A virtual machine's.
+        std::os::unix::fs::symlink("../../../bus/pci/drivers/vfio-pci", root.join("0000:03:00.0/driver")).unwrap();
         let bus = on_the_bus(&root);
         fs::remove_dir_all(&root).unwrap();
         assert_eq!(bus, ["0000:01:00.0"]);

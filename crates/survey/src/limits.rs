@@ -9,7 +9,7 @@ use super::{Finding, Request};
 
 pub(super) fn look(_request: &Request) -> Vec<Finding> {
     let mut found: Vec<Finding> = HUGE_PAGES.iter().map(|of| of.judged(&text(of.file))).collect();
-    found.push(memlock(limit(Resource::Memlock), has_rdma()));
+    found.push(memlock(limit(Resource::Memlock), has_rdma(), pins_freely()));
     found.push(shared_files(size_of_shm()));
     found.push(descriptors(limit(Resource::Nofile)));
     found.push(governor(&governors()));
@@ -63,12 +63,16 @@ impl HugePages {
     }
 }
 
-/// What a process may pin. RDMA pins buffers; without RDMA nothing here needs it.
-fn memlock(limit: Option<u64>, rdma: bool) -> Finding {
+/// What a process may pin. RDMA pins buffers; without RDMA nothing here needs it. `freely`: the limit does not hold for
+/// this user.
+fn memlock(limit: Option<u64>, rdma: bool, freely: bool) -> Finding {
     const ENOUGH: u64 = 1 << 30;
     let text = limit.map_or("unlimited".to_owned(), |limit| Bytes(limit).about());
     if limit.is_none_or(|limit| limit >= ENOUGH) {
         return Finding::ready("memlock", text);
+    }
+    if rdma && freely {
+        return Finding::ready("memlock", format!("{text}, which CAP_IPC_LOCK lifts for this user"));
     }
     if rdma {
         return Finding::misconfigured("memlock", format!("{text}, and there is RDMA hardware"))
@@ -80,6 +84,20 @@ fn memlock(limit: Option<u64>, rdma: bool) -> Finding {
 
 fn has_rdma() -> bool {
     fs::read_dir("/sys/class/infiniband").is_ok_and(|mut entries| entries.next().is_some())
+}
+
+/// Whether this process may pin more than the limit says, as root may.
+fn pins_freely() -> bool {
+    has_ipc_lock(&text("/proc/self/status"), &text("/proc/self/uid_map"))
+}
+
+/// Whether CAP_IPC_LOCK is among the capabilities in this status. RDMA asks for it in the first user namespace, where root
+/// of a rootless container does not have it: only there all numbers of users stand for themselves.
+fn has_ipc_lock(status: &str, users: &str) -> bool {
+    const IPC_LOCK: u64 = 1 << 14;
+    let set = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let set = set.and_then(|set| u64::from_str_radix(set.trim(), 16).ok());
+    users.split_whitespace().eq(["0", "0", "4294967295"]) && set.is_some_and(|set| set & IPC_LOCK != 0)
 }
 
 /// /dev/shm: ours does without (memfd); most others put their shared memory there.
@@ -162,9 +180,10 @@ mod tests {
         assert_eq!(state(shared.judged("")), State::Missing);
         assert_eq!(state(private.judged("always [madvise] never")), State::Ready);
         assert_eq!(state(private.judged("always madvise [never]")), State::Slow);
-        assert_eq!(state(memlock(Some(8 << 20), true)), State::Misconfigured);
-        assert_eq!(state(memlock(Some(8 << 20), false)), State::Ready);
-        assert_eq!(memlock(None, true), Finding::ready("memlock", "unlimited"));
+        assert_eq!(state(memlock(Some(8 << 20), true, false)), State::Misconfigured);
+        assert_eq!(state(memlock(Some(8 << 20), true, true)), State::Ready, "root");
+        assert_eq!(state(memlock(Some(8 << 20), false, false)), State::Ready);
+        assert_eq!(memlock(None, true, false), Finding::ready("memlock", "unlimited"));
         assert_eq!(state(shared_files(Some(64 << 20))), State::Misconfigured);
         assert_eq!(state(shared_files(None)), State::Misconfigured);
         assert_eq!(state(shared_files(Some(1 << 30))), State::Ready);
@@ -173,6 +192,16 @@ mod tests {
         assert_eq!(state(governor(&names(&["performance"]))), State::Ready);
         assert_eq!(state(governor(&names(&["performance", "powersave"]))), State::Slow);
         assert_eq!(state(governor(&[])), State::Ready);
+    }
+
+    #[test]
+    fn root_pins_freely_and_root_of_a_user_namespace_does_not() {
+        let first = "0 0 4294967295";
+        let status = |set: &str| format!("Name:\tx\nCapPrm:\t000001ffffffffff\nCapEff:\t{set}\n");
+        assert!(has_ipc_lock(&status("000001ffffffffff"), first) && has_ipc_lock(&status("0000000000004000"), first));
+        assert!(!has_ipc_lock(&status("00000000a80425fb"), first), "what Docker leaves");
+        assert!(!has_ipc_lock(&status("000001ffffffffff"), "0 1000 1\n1 100000 65536"));
+        assert!(!has_ipc_lock("", first) && !has_ipc_lock(&status("000001ffffffffff"), ""));
     }
 
     #[test]

@@ -24,7 +24,8 @@ fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// A row for each with a device behind it; the others (bridges, tunnels, containers' ends) stand in one.
+/// A row for each with a device behind it; the others (bridges, tunnels, containers' ends) stand in one. A container
+/// reaches other hosts through one of the others.
 fn interfaces(folder: &Path) -> Vec<Finding> {
     let (real, made): (Vec<String>, Vec<String>) =
         names(folder).into_iter().partition(|name| folder.join(name).join("device").exists());
@@ -32,12 +33,21 @@ fn interfaces(folder: &Path) -> Vec<Finding> {
     if !made.is_empty() {
         found.push(Finding::ready("virtual", made.join(" ")));
     }
-    if real.is_empty() {
+    if real.is_empty() && !made.iter().any(|name| leads_out(&folder.join(name))) {
         found.push(
             Finding::missing("interfaces", "none with a device behind it").impact("other hosts cannot be reached"),
         );
     }
     found
+}
+
+/// Whether an interface without a device is up, and neither the loopback nor a bridge, which leads to containers of this
+/// host.
+fn leads_out(folder: &Path) -> bool {
+    /// ARPHRD_LOOPBACK of linux/if_arp.h.
+    const LOOPBACK: &str = "772";
+    let is_up = matches!(text(folder.join("operstate")).as_str(), "up" | "unknown");
+    is_up && text(folder.join("type")) != LOOPBACK && !folder.join("bridge").exists()
 }
 
 fn interface(name: &str, folder: &Path) -> Finding {
@@ -116,6 +126,11 @@ mod tests {
                 ("mlx5_1/ports/1/state", "1: DOWN\n"),
             ],
         );
+        let (inside, alone) = (root.join("inside"), root.join("alone"));
+        write(&inside, &[("lo/operstate", "unknown\n"), ("lo/type", "772\n"), ("eth0/operstate", "up\n")]);
+        write(&alone, &[("lo/operstate", "unknown\n"), ("lo/type", "772\n"), ("docker0/operstate", "up\n")]);
+        write(&alone, &[("docker0/bridge/bridge_id", ""), ("tunl0/operstate", "down\n")]);
+        let (inside, alone) = (interfaces(&inside), interfaces(&alone));
         let (rows, ib) = (interfaces(&net), ports(&root.join("ib")));
         let none = interfaces(&root.join("nothing"));
         fs::remove_dir_all(&root).unwrap();
@@ -126,6 +141,8 @@ mod tests {
         assert_eq!(ib[0], Finding::ready("mlx5_0:1", "100 Gb/sec (4X EDR), InfiniBand"));
         assert_eq!(ib[1].state, State::Missing);
         assert_eq!(none[0].state, State::Missing);
+        assert_eq!(inside, [Finding::ready("virtual", "eth0 lo")], "a container's end of a pair");
+        assert_eq!(alone[1].impact.as_deref(), Some("other hosts cannot be reached"), "{alone:?}");
         assert_eq!((gigabits(100), gigabits(2500)), ("100 Mbit/s".into(), "2.5 Gbit/s".into()));
     }
 }

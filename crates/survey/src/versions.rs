@@ -7,8 +7,11 @@ use process::first_program;
 use super::programs::{ask, one_line};
 use super::{Finding, GROUPS, Request, State, looked_at, pytorch};
 
-/// Prints the Python's version, its path, and the version in the metadata of an installed torch.
-const SCRIPT: &str = "import importlib.metadata as m, platform, sys\n\
+/// Prints the Python's version, its path, and the version in the metadata of an installed torch. `python -c` looks for
+/// modules in the working folder first: a `random.py` there must not run.
+const SCRIPT: &str = "import sys\n\
+    sys.path[:] = [folder for folder in sys.path if folder]\n\
+    import importlib.metadata as m, platform\n\
     print(platform.python_version(), sys.executable, sep='\\t')\n\
     print(next((d.version for d in m.distributions(name='torch')), ''))";
 
@@ -59,6 +62,13 @@ mod tests {
         std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
         let rows = python_rows(&[folder.path().to_owned()], None);
         rows.into_iter().map(|row| (row.name, row.state, row.found)).collect()
+    }
+
+    #[test]
+    fn nothing_is_imported_from_the_working_folder() {
+        let imports: Vec<&str> = SCRIPT.lines().take_while(|line| !line.starts_with("sys.path[:] = ")).collect();
+        assert_eq!(imports, ["import sys"], "sys is built in");
+        assert!(SCRIPT.contains("\nimport importlib.metadata"), "{SCRIPT}");
     }
 
     #[test]

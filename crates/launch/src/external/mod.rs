@@ -235,7 +235,9 @@ fn arrival(adapter: &Adapter, variable: Variables<'_>) -> Result<Duration, Strin
 
 /// Whether the launcher says that other hosts have ranks, too.
 fn on_several_hosts(adapter: &Adapter, size: u32, variable: Variables<'_>) -> bool {
-    let elsewhere = variable(adapter.local_size).is_some_and(|here| here != size.to_string());
+    // Cray's PMI has a word of its own for it.
+    let of_cray = || variable("PMI_LOCAL_SIZE").filter(|_| adapter.seat == Seat::Pmi);
+    let elsewhere = variable(adapter.local_size).or_else(of_cray).is_some_and(|here| here != size.to_string());
     // Where a step's ranks speak PMI, only SLURM tells.
     let nodes = variable("SLURM_STEP_NUM_NODES").filter(|_| adapter.job.contains(&"SLURM_STEP_ID"));
     elsewhere || nodes.and_then(|nodes| nodes.parse::<u32>().ok()).is_some_and(|nodes| nodes > 1)
@@ -248,6 +250,9 @@ const OF_ONE_HOST: [&str; 1] = ["PMIX_SERVER_TMPDIR"];
 /// know.
 fn job(adapter: &Adapter, variable: Variables<'_>, several: bool) -> Result<String, String> {
     let names = adapter.job.iter().filter(|name| !several || !OF_ONE_HOST.contains(name));
+    // Every job of Slurm counts its steps from 0, and the script of one job may start several launchers.
+    let in_step = variable("SLURM_STEP_ID").is_some();
+    let names = names.filter(|name| in_step || **name != "SLURM_JOB_ID");
     let words: Vec<String> = [JOB, COORDINATOR].iter().chain(names).filter_map(|name| variable(name)).collect();
     if !words.is_empty() {
         return Ok(format!("{} {}", adapter.title, words.join(" ")));

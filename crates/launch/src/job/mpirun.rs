@@ -36,7 +36,7 @@ pub(super) fn text(job: &Job) -> Result<String, Error> {
              {}\
              ;;\n\
          *)\n    \
-             export I_MPI_PIN=0\n    \
+             export I_MPI_PIN=0 MV2_ENABLE_AFFINITY=0 MVP_ENABLE_AFFINITY=0\n    \
              set -- {hydra}\"$@\"\n    \
              {}\
              ;;\n\

@@ -79,8 +79,9 @@ pub(crate) static ADAPTERS: [Adapter; 5] = [
         local_size: "MPI_LOCALNRANKS",
         local_rank: "MPI_LOCALRANKID",
         process_manager: true,
-        // `srun --mpi=pmi2` says both of the first; Hydra says none of them.
-        job: &["PMI_JOBID", "SLURM_STEP_ID"],
+        // HPE's PALS says the first, and `srun --mpi=pmi2` the others. Hydra says none, but within a job of Slurm it
+        // starts its proxies as a step.
+        job: &["PALS_APID", "PMI_JOBID", "SLURM_JOB_ID", "SLURM_STEP_ID"],
     },
     Adapter {
         seat: Seat::Slurm,

@@ -54,6 +54,10 @@ fn jobs_are_told_apart_and_ranks_of_one_are_not() {
         assert_eq!(job(variables, &[]), job(variables, &[(rank, "0")]));
         assert_ne!(job(variables, &[]), job(variables, &[other]));
     }
+    // Steps are counted in each job of Slurm, whose number alone names none of the launchers that its script starts.
+    let step = [("SLURM_JOB_ID", "17"), ("SLURM_STEP_ID", "0")];
+    assert_ne!(job(HYDRA, &step), job(HYDRA, &[("SLURM_JOB_ID", "18"), step[1]]));
+    assert_eq!(job(HYDRA, &step[..1]), job(HYDRA, &[]));
     // Hydra names no job: its process does.
     assert_eq!(job(HYDRA, &[]), job(HYDRA, &[("PMI_RANK", "0")]));
     assert!(job(HYDRA, &[]).split(' ').next_back().is_some_and(|began| began.parse::<u64>().is_ok()));
@@ -76,6 +80,11 @@ fn several_hosts_need_a_job_and_a_folder_that_all_of_them_know() {
     // `srun --mpi=pmi2` says so nowhere else.
     let pmi = with(&[("MPI_LOCALNRANKS", ""), ("SLURM_STEP_ID", "0"), ("SLURM_STEP_NUM_NODES", "2")]);
     assert!(read_environment(HYDRA, &pmi).unwrap().unwrap().several);
+
+    // PALS of HPE says it in other words than Hydra.
+    let pals = |here| with(&[("MPI_LOCALNRANKS", ""), ("PMI_LOCAL_SIZE", here), ("PALS_APID", "c7a1")]);
+    assert!(read_environment(HYDRA, &pals("2")).unwrap().unwrap().several);
+    assert!(!read_environment(HYDRA, &pals("4")).unwrap().unwrap().several);
 
     let why = |changed: &[(&str, &str)]| read_environment(HYDRA, changed).err().expect("refused").error.on_one_line();
     let nameless = why(&with(&[("MPI_LOCALNRANKS", "2")]));
