@@ -244,12 +244,12 @@ for step in range(25):
 print("trained")
 """
 
-# Nobody ends a step for long, and both ranks communicate.
+# Nobody ends a step for long, and both ranks communicate. A busy machine may keep a call waiting, but not for a second.
 MOVING = """
 import time
 def after_step(step):
-    for _ in range(400 if step == 8 else 1):
-        time.sleep(0.01)
+    for _ in range(600 if step == 8 else 1):
+        time.sleep(0.02)
         dist.all_reduce(torch.ones(8))
 init = "file://" + os.path.abspath("store")
 dist.init_process_group("gloo", init_method=init, rank=int(os.environ["RANK"]), world_size=2)
@@ -439,6 +439,8 @@ class Jobs(Folders):
         window = {"RANKMARK_PROFILE_STEPS": "10:20"}
         alone = {**window, "RANK": "0"}
         hang = {"RANKMARK_PROFILE_STEPS": "100:110", "RANKMARK_PROFILE_HANG_SECONDS": "1", "WORLD_SIZE": "2"}
+        longer = HANG.replace("2.5", "6")
+        writing = {"RANKMARK_PROFILE_STEPS": "1:9", "RANKMARK_PROFILE_HANG_SECONDS": "4"}
         plain = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
         plain |= {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
         ranks = [
@@ -466,11 +468,11 @@ class Jobs(Folders):
             cls.rank("untold", UNTOLD, window),
             cls.rank("hang", HANG, {**hang, "RANK": "0"}),
             cls.rank("hang", HANG, {**hang, "RANK": "1"}),
-            cls.rank("moving", MOVING, {**hang, "RANK": "0", "RANKMARK_PROFILE_HANG_SECONDS": "2"}),
-            cls.rank("moving", MOVING, {**hang, "RANK": "1", "RANKMARK_PROFILE_HANG_SECONDS": "2"}),
+            cls.rank("moving", MOVING, {**hang, "RANK": "0", "RANKMARK_PROFILE_HANG_SECONDS": "10"}),
+            cls.rank("moving", MOVING, {**hang, "RANK": "1", "RANKMARK_PROFILE_HANG_SECONDS": "10"}),
             # Step 9, in which rank 1 stops, is the first one after the window.
-            cls.rank("writing", HANG, {**hang, "RANK": "0", "RANKMARK_PROFILE_STEPS": "1:9"}),
-            cls.rank("writing", HANG, {**hang, "RANK": "1", "RANKMARK_PROFILE_STEPS": "1:9"}),
+            cls.rank("writing", longer, {**hang, **writing, "RANK": "0"}),
+            cls.rank("writing", longer, {**hang, **writing, "RANK": "1"}),
         ]
         # Of the attempt before.
         (cls.FOLDERS / "killed/results/hang-rank0.json").write_text("{}")
