@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -61,7 +63,7 @@ def attention(tokens: int, heads: int, width: int, ranks: int, rank: int) -> lis
 
 if __name__ == "__main__":
     wanted = json.loads(sys.argv[1])
-    makers = {"products": product, "summed": summed}
+    makers: dict[str, Callable[..., Any]] = {"products": product, "summed": summed}
     told = {name: [make(*case) for case in wanted[name]] for name, make in makers.items() if name in wanted}
     if "attention" in wanted:
         told["attention"] = attention(*wanted["attention"])
