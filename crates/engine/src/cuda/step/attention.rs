@@ -201,6 +201,6 @@ mod tests {
         let why = uncompared(failed).unwrap();
         assert_eq!(why, "cudnnBackendExecute: CUDNN_STATUS_EXECUTION_FAILED (no launch)");
         assert_eq!(uncompared(ProductError::Unsupported("no engine".to_owned())).unwrap(), "no engine");
-        assert!(uncompared(ProductError::Operation("not planned".to_owned())).is_err(), "a mistake of ours");
+        assert!(uncompared(ProductError::Operation("not planned".to_owned())).is_err(), "a fault of this program");
     }
 }

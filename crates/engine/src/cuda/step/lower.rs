@@ -239,6 +239,6 @@ mod tests {
         let invalid = ProductError::Library { what: "cublasLtMatmulAlgoGetHeuristic", name, said };
         assert!(matches!(is_taken(Err(invalid)), Ok(false)));
         assert!(matches!(is_taken(Err(ProductError::Unsupported("none".to_owned()))), Ok(false)));
-        assert!(is_taken(Err(ProductError::Refused("too short".to_owned()))).is_err(), "a mistake of ours");
+        assert!(is_taken(Err(ProductError::Refused("too short".to_owned()))).is_err(), "a fault of this program");
     }
 }
