@@ -99,7 +99,7 @@ impl Regrets {
 /// What a choice loses, in a sentence.
 fn regret_text(regrets: &Regrets) -> String {
     if regrets.choices == 0 {
-        return "\nno two cases train the same model on as many ranks and samples: nothing could be chosen\n"
+        return "\nno two cases train one model on as many ranks and samples over one link: nothing could be chosen\n"
             .to_owned();
     }
     format!(

@@ -61,12 +61,21 @@ pub struct Judged {
     pub holds: Vec<Option<bool>>,
     /// Widths of the known intervals: logarithms of upper over lower end.
     pub widths: Vec<f64>,
-    /// Errors of one rate for all rows: operations over time, by the median of these rows.
+    /// Errors of one rate for all steps, and of one for all exchanges: operations or bytes over time, by the median of these rows.
     pub constant_rate: Vec<f64>,
     /// Each row, in the order of the errors.
     pub lines: Vec<Line>,
     /// Work over measured time of each row.
-    pub(crate) rates: Vec<f64>,
+    pub(crate) rates: Vec<(WorkUnit, f64)>,
+}
+
+/// What the work of a row is counted in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WorkUnit {
+    /// Operations of a rank's step.
+    Operations,
+    /// Bytes of an exchange.
+    Bytes,
 }
 
 impl Judged {
@@ -95,15 +104,23 @@ impl Judged {
     }
 
     /// Adds a row: what was predicted and measured, and what was to be done in that time.
-    pub fn add(&mut self, line: Line, interval: Option<(f64, f64)>, work: f64) {
+    pub fn add(&mut self, line: Line, interval: Option<(f64, f64)>, (unit, work): (WorkUnit, f64)) {
         self.errors.push(line.predicted_s / line.measured_s - 1.0);
         self.holds.push(interval.map(|(low, high)| (low..=high).contains(&line.measured_s)));
         self.widths.extend(interval.map(|(low, high)| (high / low).ln()));
-        self.rates.push(work / line.measured_s);
+        self.rates.push((unit, work / line.measured_s));
         self.lines.push(line);
-        let middle = Some(stats::median(&self.rates)).filter(|rate| *rate > 0.0);
-        self.constant_rate =
-            middle.map_or_else(Vec::new, |rate| self.rates.iter().map(|own| own / rate - 1.0).collect());
+        // Operations and bytes a second have no middle in common.
+        let middle = |unit: WorkUnit| {
+            let own: Vec<f64> = self.rates.iter().filter(|rate| rate.0 == unit).map(|rate| rate.1).collect();
+            if own.is_empty() { 0.0 } else { stats::median(&own) }
+        };
+        let (operations, bytes) = (middle(WorkUnit::Operations), middle(WorkUnit::Bytes));
+        let error = |(unit, own): &(WorkUnit, f64)| {
+            let middle = if *unit == WorkUnit::Bytes { bytes } else { operations };
+            (middle > 0.0).then(|| own / middle - 1.0)
+        };
+        self.constant_rate = self.rates.iter().filter_map(error).collect();
     }
 
     /// Share of intervals that hold what was measured.
@@ -127,7 +144,7 @@ pub fn judge(predictor: &Predictor, rows: &[Observed]) -> Judged {
             measured_s: row.seconds,
             predicted_s: prediction.seconds,
         };
-        judged.add(line, prediction.interval, flops(recipe));
+        judged.add(line, prediction.interval, (WorkUnit::Operations, flops(recipe)));
     }
     judged
 }
@@ -136,4 +153,24 @@ pub fn judge(predictor: &Predictor, rows: &[Observed]) -> Judged {
 pub fn flops(recipe: &Recipe) -> f64 {
     let model = recipe.model.flops(recipe.model.headline()).ok().flatten().unwrap_or(0.0);
     model * recipe.global_batch() as f64 / recipe.mesh.ranks() as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_and_exchanges_have_a_constant_rate_each() {
+        let mut judged = Judged::default();
+        let (step, exchange) = (WorkUnit::Operations, WorkUnit::Bytes);
+        for work in [(step, 4e10), (exchange, 1e9), (step, 5e10), (exchange, 3e9)] {
+            let (model, mesh) = (String::new(), String::new());
+            let line = Line { model, mesh, micro_batch: 1, micros: 1, measured_s: 1.0, predicted_s: 1.0 };
+            judged.add(line, None, work);
+        }
+        for (found, wanted) in judged.constant_rate.iter().zip([4.0 / 4.5, 0.5, 5.0 / 4.5, 1.5]) {
+            assert!((found - (wanted - 1.0)).abs() < 1e-9, "{:?}", judged.constant_rate);
+        }
+        assert_eq!(judged.constant_rate.len(), 4);
+    }
 }

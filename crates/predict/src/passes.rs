@@ -1,7 +1,6 @@
 //! What the passes of blocks take, from the list of their operations.
 
 use engine::{ExchangeKind, Kind, Phase};
-use model::Model;
 use parallel::{BlockPieces, PassWork, Pieces, SleepTimes, StagePieces};
 use terms::Collective;
 
@@ -210,10 +209,4 @@ pub fn operation(kind: ExchangeKind) -> Collective {
         ExchangeKind::ReduceScatter => Collective::ReduceScatter,
         ExchangeKind::Transfer { .. } => Collective::SendRecv,
     }
-}
-
-/// Whether a model has attention.
-pub fn has_attention(model: &Model) -> bool {
-    let nodes = || model.blocks.iter().flat_map(|block| &block.nodes);
-    nodes().any(|node| matches!(node.layer, model::Layer::Attention(_)))
 }

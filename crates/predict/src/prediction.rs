@@ -44,6 +44,8 @@ const NORMAL_90: f64 = 1.645;
 const BY_DISTANCE: f64 = 0.03;
 /// What a curve of exchanges misses between its sizes: the standard deviation of the logarithm of measured over predicted time.
 const EXCHANGE_ERROR: f64 = 0.06;
+/// What the rates of one type say of another: products of f32 and of bf16 take times whose ratio depends on the processor. Assumed.
+const OTHER_TYPE: f64 = 0.5;
 /// Beyond this factor either way a time is called unknown.
 const UNKNOWN: f64 = 3.0;
 
@@ -191,7 +193,7 @@ impl Predictor {
             memory: memory(step),
             memory_bytes: self.profile.memory_bytes,
             evidence: self.evidence,
-            would_help: self.would_help(&slopes, &spreads),
+            would_help: self.would_help(&slopes, &spreads, workload),
         };
         (prediction, slopes)
     }
@@ -217,15 +219,27 @@ impl Predictor {
     }
 
     fn model_error(&self, workload: &Workload) -> f64 {
-        let own = self.left_out.unwrap_or(0.0).max(self.evidence.model_error());
+        let other = if self.is_of_another_type(workload) { OTHER_TYPE } else { 0.0 };
+        let own = self.left_out.unwrap_or(0.0).max(self.evidence.model_error()).max(other);
         let distance = self
             .measured_ranks
             .map_or(0.0, |measured| (workload.recipe.mesh.ranks() as f64 / measured.max(1) as f64).ln().max(0.0));
         own + BY_DISTANCE * distance
     }
 
+    /// Whether products were measured, and none of a step's type; nor were steps that could tell.
+    fn is_of_another_type(&self, workload: &Workload) -> bool {
+        let precision = workload.recipe.precision;
+        let mut products = self.profile.kernels.iter().filter(|kernel| kernel.kernel.starts_with("product")).peekable();
+        let is_told = self.left_out.is_some() || workload.emulated.sleep.is_some();
+        !is_told && products.peek().is_some() && products.all(|kernel| kernel.dtype != precision)
+    }
+
     /// What to measure, by what the interval owes the most to.
-    fn would_help(&self, slopes: &[f64; CONSTANTS], spreads: &Spreads) -> String {
+    fn would_help(&self, slopes: &[f64; CONSTANTS], spreads: &Spreads, workload: &Workload) -> String {
+        if self.is_of_another_type(workload) {
+            return format!("`rankmark calibrate --precision {}`", workload.recipe.precision);
+        }
         if spreads.model >= spreads.constants {
             return match self.evidence {
                 Evidence::Public => "one measured step of this model on this machine (`predict --fit`)".to_owned(),
@@ -263,5 +277,40 @@ fn limit(parts: &Parts) -> &'static str {
         "bubble" => "waiting for other stages",
         "optimizer" => "the optimizer",
         _ => "the host, which starts operations",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use parallel::Mesh;
+    use record::KernelTime;
+    use terms::Dtype;
+
+    use super::*;
+    use crate::machines::machine;
+    use crate::tests::workload;
+
+    #[test]
+    fn a_type_that_was_not_measured_has_a_wide_interval() {
+        let mut profile = machine("a100-nvlink").unwrap().profile();
+        profile.basis = ProfileBasis::Measured;
+        profile.kernels.push(KernelTime {
+            kernel: "product_nn".to_owned(),
+            dtype: Dtype::F32,
+            dims: vec![64, 64, 64, 0, 4],
+            ranks: 1,
+            seconds: 1e-6,
+            spread: 0.0,
+        });
+        let predictor = Predictor::new(profile, Software::Rankmark);
+        let predicted = |precision: Dtype| {
+            let mut workload = workload(Mesh::SERIAL);
+            workload.recipe.precision = precision;
+            predictor.predict(&workload).unwrap()
+        };
+        let (own, other) = (predicted(Dtype::F32), predicted(Dtype::Bf16));
+        assert!(own.spreads.model < 0.1 && other.spreads.model > 0.4, "{:?} {:?}", own.spreads, other.spreads);
+        assert!(!own.would_help.contains("--precision"), "{}", own.would_help);
+        assert_eq!(other.would_help, "`rankmark calibrate --precision bf16`");
     }
 }

@@ -58,6 +58,8 @@ const COLUMNS: [(&str, bool); 16] = [
 
 /// Most rows that are read.
 const MOST_ROWS: usize = 100_000;
+/// The largest number of GPUs, samples or features that is read.
+const MOST_OF_A_SIZE: usize = 1 << 20;
 
 /// Reads a table.
 ///
@@ -157,8 +159,10 @@ fn merge(row: &mut Row, times: &[f64]) {
 fn row(table: &HeadedTable<'_>, line: usize, cells: &[String]) -> Result<Row, String> {
     let count = |name: &str| -> Result<usize, String> {
         let cell = table.cell(cells, name);
-        match cell.parse::<usize>() {
-            Ok(value) if (1..=1 << 20).contains(&value) => Ok(value),
+        // A program that reads and writes a table with empty cells makes `8.0` of 8.
+        match cell.strip_suffix(".0").unwrap_or(cell).parse::<usize>() {
+            Ok(value) if (1..=MOST_OF_A_SIZE).contains(&value) => Ok(value),
+            Ok(value) if value > 0 => Err(format!("{name} is `{cell}`; it must be at most {MOST_OF_A_SIZE}")),
             _ => Err(format!("{name} is `{cell}`; it must be a whole number above zero")),
         }
     };
@@ -175,7 +179,7 @@ fn row(table: &HeadedTable<'_>, line: usize, cells: &[String]) -> Result<Row, St
     if !global.is_multiple_of(micro_batch * mesh.data) {
         return Err(format!("{global} samples are not a multiple of {micro_batch} x {} replicas", mesh.data));
     }
-    let (full, attention) = match table.cell(cells, "recompute") {
+    let (full, attention) = match table.cell(cells, "recompute").to_lowercase().as_str() {
         "full" => (true, false),
         "attention" | "selective" => (false, true),
         "" | "none" | "0" => (false, false),

@@ -1,5 +1,5 @@
 //! How far off `rankmark predict` is on this machine: of schedules whose blocks sleep, of models that were not seen, of exchanges that
-//! hide behind computation, of exchanges alone, and of choices.
+//! hide behind computation, of exchanges alone, of choices, and of memory.
 //!
 //! Not part of CI: it measures the machine.
 
@@ -8,6 +8,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
+
+mod hidden;
+mod memory;
 
 use xtask::runs::{Given, cleared, head, printed, program};
 
@@ -22,6 +25,8 @@ const PARTS: [(&str, PlanOf); 5] = [
     ("collectives", collectives),
     ("choice", choice),
 ];
+/// The part that compares bytes and not times.
+const MEMORY: &str = "memory";
 /// `predict --check` ends with 1 where a gate is missed.
 const CODES: [i32; 2] = [0, 1];
 
@@ -35,8 +40,8 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> Result<bool, String> {
     let cases = given.number("--cases", 1, 200)?;
     let seed = given.number("--seed", 0, 1)? as u64;
     let only = given.text("--part");
-    if let Some(unknown) = only.filter(|part| PARTS.iter().all(|(name, _)| name != part)) {
-        return Err(format!("no part is called {unknown}: {}", PARTS.map(|(name, _)| name).join(", ")));
+    if let Some(unknown) = only.filter(|part| *part != MEMORY && PARTS.iter().all(|(name, _)| name != part)) {
+        return Err(format!("no part is called {unknown}: {}, {MEMORY}", PARTS.map(|(name, _)| name).join(", ")));
     }
     let folder = given.records("prediction-rates");
     std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
@@ -48,15 +53,28 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> Result<bool, String> {
     let mut text = head(
         "| part | cases | mean | median | p90 | p95 | bias | a constant rate, mean | 90% intervals hold | their width over a constant rate's | lost by the first choice | by the best of three | by a random one |",
     );
-    for (name, plan) in PARTS.into_iter().filter(|(name, _)| only.is_none_or(|only| only == *name)) {
+    let is_wanted = |name: &str| only.is_none_or(|only| only == name);
+    let mut more = String::new();
+    for (name, plan) in PARTS.into_iter().filter(|(name, _)| is_wanted(name)) {
         let path = folder.join(format!("{name}.yaml"));
         std::fs::write(&path, plan(cases, seed)).map_err(|error| format!("{}: {error}", path.display()))?;
         match checked(&program, &profile, &path, &folder.join(name)) {
-            Ok(found) => text += &row(name, &found),
+            Ok(found) => {
+                text += &row(name, &found);
+                if name == "overlap" {
+                    more += &hidden::sentence(&found);
+                }
+            }
             Err(why) => eprintln!("{name}: {why}"),
         }
     }
-    Ok(printed(Ok(text)))
+    if is_wanted(MEMORY) {
+        match memory::table(&program, &profile, &folder) {
+            Ok(found) => more += &format!("\n{found}"),
+            Err(why) => eprintln!("{MEMORY}: {why}"),
+        }
+    }
+    Ok(printed(Ok(text + &more)))
 }
 
 /// The profile of this machine, made once.
@@ -203,9 +221,17 @@ fn models(_: usize, _: u64) -> String {
 
 /// Exchanges that computation hides, and some that it does not.
 fn overlap(_: usize, _: u64) -> String {
-    begin("4s")
-        + "  - {benchmark: training, model: gpt2-mini, ranks: 2, batch: 2, overlap: [true, false], bucket: 2MiB, \
-           pace_bandwidth: [100MB/s, 200MB/s, 400MB/s, 800MB/s, 1600MB/s]}\n"
+    let mut text = begin("4s");
+    for overlap in ["true", "false"] {
+        for bandwidth in hidden::BANDWIDTHS {
+            let _ = writeln!(
+                text,
+                "  - {{benchmark: training, model: gpt2-mini, ranks: 2, batch: 2, bucket: 2MiB, overlap: {overlap}, \
+                 pace_bandwidth: {bandwidth}MB/s}}"
+            );
+        }
+    }
+    text
 }
 
 /// Exchanges of sizes between those that are measured.

@@ -16,6 +16,10 @@ const TILE: u64 = 128;
 const LAST_ROUND: f64 = 0.8;
 /// Share of its rate that a product keeps whose rows no 16-byte load reaches.
 const UNALIGNED: f64 = 0.6;
+/// Share of its rate that a product of attention keeps, where scores are kept in memory, if no 16-byte load reaches its rows: these are
+/// products of small batches, for which libraries of 2022 had no such kernel that uses tensor cores. Heads of 108 columns beside those of
+/// 96, 144 and 216, on 384 A100 (bigscience, tr11-176B-ml/chronicles-prequel.md): steps that take 30% to 39% longer give 1/15 to 1/17.
+const UNALIGNED_SCORES: f64 = 0.065;
 /// Each tile of a product on a GPU fills its pipeline and writes its result in the time of so many more products in each sum.
 const DEPTH_ON_GPU: f64 = 64.0;
 /// Share of a product's memory traffic that its arithmetic does not hide.
@@ -123,7 +127,9 @@ impl Costs<'_> {
         let is_backward = usize::from(shape.kernel == "attention_backward");
         // Scores that a causal mask hides are computed, too.
         let scores = (batch * heads * sequence * sequence) as f64;
-        let flops = 4.0 * scores * width as f64 * (1 + is_backward) as f64;
+        let is_slow = self.profile.multiprocessors > 0 && !width.is_multiple_of(8);
+        let share = if is_slow { UNALIGNED_SCORES } else { 1.0 };
+        let flops = 4.0 * scores * width as f64 * (1 + is_backward) as f64 / share;
         let bytes = scores * SCORE_PASSES[is_backward] * shape.dtype.bytes() as f64;
         flops / rate + bytes / self.get(ConstantName::MemoryRate) + memory
     }
@@ -190,5 +196,37 @@ fn work(kernel: &str, dims: &[u64], traffic: f64) -> f64 {
         | "batch_norm_parameters" => of(0),
         "begin_norm" | "judge" | "end_step" => 1.0,
         _ => first(2),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::constants::Constants;
+    use crate::machines::machine;
+    use crate::software::Software;
+
+    /// Seconds of attention with scores in memory, with so many heads of so many columns.
+    fn attention(heads: u64, width: u64) -> f64 {
+        let profile = machine("a100-nvlink").unwrap().profile();
+        let constants = Software::Megatron.constants(Constants::of(&profile));
+        let costs = Costs::new(&profile, constants, Software::Megatron, 8);
+        let (batch, sequence) = (4, 2048);
+        let shape = OperationShape {
+            kernel: "attention_forward",
+            dims: vec![batch, sequence, heads, heads, width, 1],
+            dtype: Dtype::F16,
+            flops: 2.0 * (batch * heads * sequence * sequence * width) as f64,
+            bytes: 8 * batch * sequence * heads * width,
+        };
+        costs.operation(&shape, Kind::Attention, None).work_s
+    }
+
+    #[test]
+    fn heads_that_no_16_byte_load_reaches_are_slow() {
+        // All have 1,728 columns.
+        let (narrow, odd, wide) = (attention(18, 96), attention(16, 108), attention(12, 144));
+        assert!(narrow > wide, "fewer heads have fewer scores: {narrow} {wide}");
+        assert!(odd > 2.0 * narrow, "{odd} {narrow}");
     }
 }

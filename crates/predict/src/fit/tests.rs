@@ -40,6 +40,21 @@ fn constants_are_found_again_though_some_steps_are_far_off() {
 }
 
 #[test]
+fn the_same_steps_twice_tell_no_more_than_once() {
+    let solved = |count: usize| {
+        let (profile, before, rows) = rows(&vec![1.2; count]);
+        let all: Vec<usize> = (0..count).collect();
+        Solver { profile: &profile, before, rows: &rows }.solve(&all, [0.0; CONSTANTS], 4)
+    };
+    // Workloads repeat after 70 rows.
+    let (once, twice) = (solved(70), solved(140));
+    for at in 0..CONSTANTS {
+        assert!((once.steps[at] - twice.steps[at]).abs() < 1e-6, "{:?} {:?}", once.steps, twice.steps);
+        assert!((once.covariance[at][at] / twice.covariance[at][at] - 1.0).abs() < 1e-6);
+    }
+}
+
+#[test]
 fn fewer_rows_than_constants_leave_most_where_they_were() {
     let (profile, constants, made) = rows(&[1.0]);
     let found = fit(&profile, constants, &made).unwrap();

@@ -100,6 +100,26 @@ fn sequence_parallelism_is_read_however_it_is_written() {
 }
 
 #[test]
+fn a_table_is_read_as_other_programs_write_it() {
+    // A byte order mark, whole numbers as floating-point ones, words as they begin a cell.
+    let row = line(|at| match at {
+        1 => Some("8.0"),
+        11 => Some("1.0"),
+        14 => Some("Full"),
+        _ => None,
+    });
+    let head = HEAD.strip_prefix("machine,").unwrap();
+    let (_, row) = row.split_once("\"\"\",").unwrap();
+    let rows = read_rows(&format!("\u{feff}{head}\n{row}\n")).unwrap();
+    assert_eq!(rows.skipped, []);
+    assert!(rows.rows[0].workload.recipe.recompute && rows.rows[0].workload.recipe.chunks == 1, "{:?}", rows.rows);
+    for (cell, says) in [("8.5", "a whole number above zero"), ("8000000", "at most 1048576")] {
+        let why = read_rows(&format!("{HEAD}\n{}\n", line(|at| (at == 1).then_some(cell)))).unwrap_err();
+        assert!(why.cause.as_ref().is_some_and(|cause| cause.contains(says)), "{why:?}");
+    }
+}
+
+#[test]
 fn equal_rows_become_one_with_a_spread() {
     let other = line(|at| (at == 16).then_some("0.36"));
     let rows = read_rows(&format!("{HEAD}\n{}\n{other}\n", line(|_| None))).unwrap();

@@ -12,6 +12,8 @@ pub(super) struct HeadedTable<'a> {
 
 impl HeadedTable<'_> {
     pub(super) fn parse(text: &str, most: usize) -> Result<Self, Error> {
+        // Spreadsheets begin a file with a byte order mark.
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let mut lines =
             text.lines().enumerate().map(|(at, line)| (at + 1, line)).filter(|(_, line)| !line.trim().is_empty());
         let Some((_, head)) = lines.next() else { return Err(Error::new("the table of steps is empty")) };

@@ -77,7 +77,9 @@ impl Choices {
     fn of_mesh(&self, mesh: Mesh, blocks: usize, visit: &mut impl FnMut(&Candidate)) {
         let of_replica = self.global_batch / mesh.data;
         let shardings = if mesh.data > 1 { 0..=3 } else { 0..=0 };
-        for micro_batch in divisors(of_replica).filter(|samples| *samples <= self.most_micro_batch) {
+        // The largest are looked for only as far as they are wanted: a batch may be told in tokens.
+        let sizes = (1..=self.most_micro_batch.min(of_replica)).filter(|size| of_replica.is_multiple_of(*size));
+        for micro_batch in sizes {
             let micros = of_replica / micro_batch;
             for (schedule, chunks) in self.schedules(mesh.pipeline, blocks, micros) {
                 for sharded in shardings.clone() {

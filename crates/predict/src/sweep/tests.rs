@@ -137,3 +137,14 @@ fn where_nothing_fits_the_smallest_need_is_told() {
     let odd = Choices { ranks: 7, global_batch: 8, ..choices() };
     assert!(sweep(&predictor, &base, &odd, 3).is_err());
 }
+
+#[test]
+fn a_batch_that_is_told_in_tokens_is_divided_at_once() {
+    let base = workload(Mesh { data: 1, tensor: 1, pipeline: 1 });
+    let choices = Choices { global_batch: 1 << 50, ..choices() };
+    let mut found: Vec<usize> = Vec::new();
+    choices.for_each(&base, &mut |candidate| found.push(candidate.micro_batch));
+    found.sort_unstable();
+    found.dedup();
+    assert_eq!(found, [1, 2, 4, 8]);
+}

@@ -217,7 +217,7 @@ impl Predict {
             screen::remark(&format!("note: the profile is of another machine ({name}): times are of that one\n"));
         }
         if profile.basis == record::ProfileBasis::Measured && profile.transfers.is_empty() {
-            screen::remark("note: the profile has no measured exchanges: public numbers of links are used instead\n");
+            screen::remark("note: the profile has no measured exchanges: assumed rates of links are used instead\n");
         }
     }
 

@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
+use parallel::Recipe;
 use predict::calibrate::{Drift, Given, again, drift, exchange_of, machine_profile};
 use predict::check::{Found, Regrets, gates};
-use predict::judged::{Line, flops};
+use predict::judged::{Line, WorkUnit, flops};
 use predict::{Emulated, Judged, Predictor, Workload};
 use record::{Case, CaseLine, Plan, Record, SEAL, read_run, seal};
 use serde_json::{Value, json};
@@ -22,7 +23,7 @@ struct Sealed {
     step_s: f64,
     interval: Option<(f64, f64)>,
     /// Operations of a rank's step, or bytes of an exchange.
-    work: f64,
+    work: (WorkUnit, f64),
 }
 
 /// Predicts the cases of a plan before it measures them, interleaved with some of what the profile has.
@@ -95,10 +96,11 @@ fn predicted(predictor: &Predictor, case: &Case) -> Result<Option<Sealed>, Failu
     let pace = benchmarks::pace_of(&case.parameters).map_err(terms::Error::from)?;
     if let Some((operation, ranks, bytes)) = exchange_of(case) {
         let (step_s, interval) = predictor.exchange(operation, ranks, bytes, pace);
-        return Ok(Some(Sealed { id: case.id.clone(), step_s, interval: Some(interval), work: bytes as f64 }));
+        let work = (WorkUnit::Bytes, bytes as f64);
+        return Ok(Some(Sealed { id: case.id.clone(), step_s, interval: Some(interval), work }));
     }
     let Some(Ok((recipe, sleep))) = benchmarks::recipe(case) else { return Ok(None) };
-    let work = flops(&recipe);
+    let work = (WorkUnit::Operations, flops(&recipe));
     // All ranks of this host are on one node.
     let node = recipe.mesh.ranks();
     let workload = Workload { emulated: Emulated { sleep, pace }, ..Workload::new(recipe, node) };
@@ -151,17 +153,54 @@ fn named(case: &Case) -> Option<Line> {
     Some(line(recipe.model.name.clone(), recipe.mesh.to_string(), recipe.micro_batch, recipe.micro_batches[0]))
 }
 
-/// Regrets over groups of cases that train the same model on as many ranks and samples.
+/// Regrets over groups of cases that are one job.
 fn regrets(sealed: &[Sealed], lines: &[CaseLine]) -> Regrets {
     let mut groups: std::collections::BTreeMap<String, Vec<(f64, f64)>> = std::collections::BTreeMap::new();
     for (case, line, measured) in pairs(sealed, lines) {
-        let of_case = Case::new(&line.benchmark, line.parameters.clone());
-        let Some(Ok((recipe, _))) = benchmarks::recipe(&of_case) else { continue };
-        let key = format!(
-            "{:?}",
-            (&recipe.model.name, recipe.model.parameter_count(), recipe.mesh.ranks(), recipe.global_batch())
-        );
-        groups.entry(key).or_default().push((case.step_s, measured));
+        if let Some(job) = job(&Case::new(&line.benchmark, line.parameters.clone())) {
+            groups.entry(job).or_default().push((case.step_s, measured));
+        }
     }
     Regrets::of(groups.into_values())
+}
+
+/// What a case of training has to do and with what, as one word: of these, nothing is chosen. None for cases of other benchmarks.
+fn job(case: &Case) -> Option<String> {
+    let (recipe, sleep) = benchmarks::recipe(case)?.ok()?;
+    let link = benchmarks::pace_of(&case.parameters).ok()?;
+    let (ranks, samples) = (recipe.mesh.ranks(), recipe.global_batch());
+    let Recipe { model, precision, optimizer, clip, .. } = &recipe;
+    Some(format!("{:?}", (model, precision, optimizer, clip, ranks, samples, sleep, link)))
+}
+
+#[cfg(test)]
+mod tests {
+    use record::TimeSummary;
+
+    use super::*;
+
+    /// A case of a plan that takes so long, and that was predicted to.
+    fn measured(case: &str, seconds: f64) -> (Sealed, CaseLine) {
+        let text = format!("experiment: steps\ncases:\n  - {{{case}}}\n");
+        let plan = record::plan::read(&text, "plan.yaml", &benchmarks::abouts(), &[]).unwrap();
+        let mut line = CaseLine::unmeasured(&plan.cases[0], Status::Ok, "");
+        line.time_s = Some(TimeSummary { median: seconds, ..TimeSummary::default() });
+        let work = (WorkUnit::Operations, 1.0);
+        (Sealed { id: line.id.clone(), step_s: seconds, interval: None, work }, line)
+    }
+
+    #[test]
+    fn only_cases_of_one_job_are_a_choice() {
+        let plain = "benchmark: training, model: gpt2-mini, backend: shm, ranks: 2, batch: 2";
+        let choices = |other: &str| {
+            let cases = [measured(plain, 1.0), measured(&format!("{plain}, {other}"), 2.0)];
+            let (sealed, lines): (Vec<Sealed>, Vec<CaseLine>) = cases.into_iter().unzip();
+            regrets(&sealed, &lines).choices
+        };
+        let asleep = "compute: sleep, sleep_time: 1ms, sleep_jitter: 0";
+        for other in ["pace_bandwidth: 100MB/s", "sequence: 64", "heads: 2", asleep] {
+            assert_eq!(choices(other), 0, "another link, model or time of a pass is not chosen: {other}");
+        }
+        assert_eq!(choices("overlap: false"), 1);
+    }
 }
