@@ -9,6 +9,7 @@ use crate::error::ChannelError;
 use crate::frame::{Decoder, MAX_FRAME};
 use crate::message::{FromRank, ToRank, read, write};
 use crate::rendezvous::HANDSHAKE_LIMIT;
+use crate::silence::is_silence;
 
 /// A connection to the coordinator, both sides having proved themselves.
 pub struct RankChannel {
@@ -16,13 +17,39 @@ pub struct RankChannel {
     decoder: Decoder,
     session: Session,
     leaving: bool,
+    watched: Option<WatchedHost>,
+}
+
+/// The coordinator's host, where this process tells the user that it is silent.
+pub(crate) struct WatchedHost {
+    /// Name of the coordinator's host.
+    pub(crate) coordinator: String,
+    /// Name of this process's host.
+    pub(crate) own: String,
+}
+
+impl WatchedHost {
+    /// What an error of the connection says to this process.
+    fn explain(watched: Option<&Self>, error: &io::Error) -> ChannelError {
+        match watched {
+            Some(Self { coordinator, own }) if is_silence(error) => {
+                ChannelError::Silent { coordinator: coordinator.clone(), own: own.clone() }
+            }
+            _ => ChannelError::Lost,
+        }
+    }
 }
 
 impl RankChannel {
     /// Over a stream that blocks; the decoder may hold the first bytes that the coordinator sent.
     pub(crate) fn new(stream: TcpStream, mut decoder: Decoder, session: Session) -> Self {
         decoder.allow(MAX_FRAME);
-        Self { stream, decoder, session, leaving: false }
+        Self { stream, decoder, session, leaving: false, watched: None }
+    }
+
+    /// Tells the user if the coordinator's host falls silent.
+    pub(crate) fn watch(&mut self, host: WatchedHost) {
+        self.watched = Some(host);
     }
 
     /// Another handle to the socket, to watch it.
@@ -40,7 +67,7 @@ impl RankChannel {
     pub fn send(&mut self, message: &FromRank) -> Result<(), ChannelError> {
         let payload = write(message).map_err(|error| ChannelError::Protocol(error.to_string()))?;
         let frame = self.session.sealer.seal(&payload)?;
-        self.stream.write_all(&frame).map_err(|_| ChannelError::Lost)
+        self.stream.write_all(&frame).map_err(|error| WatchedHost::explain(self.watched.as_ref(), &error))
     }
 
     /// Waits for the next message. Once the coordinator said leave, that is the only answer.
@@ -56,7 +83,9 @@ impl RankChannel {
         if self.leaving {
             return Ok(ToRank::Leave);
         }
-        let frame = next_frame(&mut self.stream, &mut self.decoder, until)?;
+        let watched = self.watched.as_ref();
+        let explain = |error: &io::Error| WatchedHost::explain(watched, error);
+        let frame = next_frame(&mut self.stream, &mut self.decoder, until, &explain)?;
         self.open(frame)
     }
 
@@ -79,11 +108,12 @@ impl RankChannel {
 }
 
 /// Waits for the next whole frame; [`ChannelError::Lost`] at the end of the stream. Where a time is given, also then, however
-/// often a byte comes, and where nothing comes for [`HANDSHAKE_LIMIT`].
+/// often a byte comes, and where nothing comes for [`HANDSHAKE_LIMIT`]. `explain` says what an error of the stream means.
 pub(crate) fn next_frame(
     stream: &mut TcpStream,
     decoder: &mut Decoder,
     until: Option<Instant>,
+    explain: &dyn Fn(&io::Error) -> ChannelError,
 ) -> Result<Vec<u8>, ChannelError> {
     let mut piece = [0; 16 << 10];
     loop {
@@ -97,7 +127,7 @@ pub(crate) fn next_frame(
             Ok(0) => return Err(ChannelError::Lost),
             Ok(count) => decoder.extend(&piece[..count]),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(_) => return Err(ChannelError::Lost),
+            Err(error) => return Err(explain(&error)),
         }
     }
 }
@@ -106,4 +136,23 @@ pub(crate) fn next_frame(
 fn patience(until: Instant) -> Result<Duration, ChannelError> {
     let left = until.saturating_duration_since(Instant::now());
     if left.is_zero() { Err(ChannelError::Lost) } else { Ok(left.min(HANDSHAKE_LIMIT)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_silent_host_is_named_and_a_closed_connection_is_not() {
+        let watched = WatchedHost { coordinator: "n1".to_owned(), own: "n2".to_owned() };
+        for kind in [io::ErrorKind::TimedOut, io::ErrorKind::HostUnreachable] {
+            let told = WatchedHost::explain(Some(&watched), &kind.into()).to_string();
+            assert!(told.starts_with("n2 has heard nothing from n1, the host of rank 0, for 10 s: "), "{told}");
+            assert!(told.ends_with("--exclude=n1"), "{told}");
+            assert!(matches!(WatchedHost::explain(None, &kind.into()), ChannelError::Lost));
+        }
+        // The coordinator ended, and its host says why.
+        let closed = WatchedHost::explain(Some(&watched), &io::ErrorKind::ConnectionReset.into());
+        assert!(matches!(closed, ChannelError::Lost), "{closed}");
+    }
 }

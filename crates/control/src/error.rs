@@ -4,6 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 
 use crate::frame::FrameTooLong;
+use crate::silence::SILENT;
 
 /// What is wrong with the control channel, as a rank sees it.
 #[derive(Debug, thiserror::Error)]
@@ -25,6 +26,18 @@ pub enum ChannelError {
     /// The coordinator is gone.
     #[error("the coordinator is gone")]
     Lost,
+    /// Nothing reaches the coordinator's host any more. Only a few of a launcher's processes say so ([`crate::join()`]).
+    #[error(
+        "{own} has heard nothing from {coordinator}, the host of rank 0, for {} s: {coordinator} is lost or frozen, or the network \
+         between them. Finished cases are in the record. Start again without {coordinator}, with srun by --exclude={coordinator}",
+        SILENT
+    )]
+    Silent {
+        /// Name of the coordinator's host.
+        coordinator: String,
+        /// Name of this process's host.
+        own: String,
+    },
     /// The coordinator sent something that it should not.
     #[error("the control channel is broken: {0}")]
     Protocol(String),

@@ -10,17 +10,21 @@ use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
 use measure::WorldSpec;
-use process::sealed_memory;
+use process::{host_name, sealed_memory};
 use serde::{Deserialize, Serialize};
 
 use crate::auth::Secret;
 use crate::message::Hex;
+use crate::reach;
 
 /// The invitation to one world; the same for all its ranks. No `Debug`: it holds the secret.
 #[derive(Serialize, Deserialize)]
 pub struct Invitation {
     /// Where the coordinator listens.
     pub address: SocketAddr,
+    /// Name of the coordinator's host. None where another host made the invitation.
+    #[serde(default)]
+    pub(crate) host: Option<String>,
     secret: Hex,
     /// How long a rank tries to get in.
     pub wait: Duration,
@@ -49,6 +53,7 @@ impl Invitation {
     ) -> Self {
         Self {
             address,
+            host: reach::is_own(address.ip()).then(host_name),
             secret: Hex(secret.bytes().to_vec()),
             wait,
             cores,
@@ -105,5 +110,10 @@ mod tests {
         let read = Invitation::from_memory(&memory).unwrap();
         assert_eq!((read.hosts.as_slice(), read.cores.as_slice()), (&[0, 1, 0, 0][..], &[0, 1][..]));
         assert!(read.secret().unwrap() == secret);
+        assert_eq!(read.host, Some(host_name()), "the coordinator made it");
+        // TEST-NET-2 of RFC 5737: no host has it.
+        let elsewhere = "198.51.100.1:1".parse().unwrap();
+        let spec = WorldSpec { ranks: 4, fields: serde_json::Map::new() };
+        assert_eq!(Invitation::new(elsewhere, &secret, Duration::ZERO, (vec![0], true), spec).host, None);
     }
 }

@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use crate::auth::{Nonce, Role};
-use crate::channel::{RankChannel, next_frame};
+use crate::channel::{RankChannel, WatchedHost, next_frame};
 use crate::error::ChannelError;
 use crate::frame::{Decoder, MAX_HANDSHAKE, encode};
 use crate::invitation::Invitation;
@@ -22,7 +22,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(200);
 /// [`HANDSHAKE_LIMIT`] each.
 const ATTEMPT_LIMIT: Duration = HANDSHAKE_LIMIT.saturating_mul(3);
 
-/// Joins the world as `rank`.
+/// Joins the world as `rank`. If the invitation names the coordinator's host, a few ranks tell the user once it is silent.
 ///
 /// # Errors
 /// When the coordinator refuses, is not who it should be, or cannot be reached within the invitation's wait.
@@ -62,7 +62,7 @@ fn attempt(invitation: &Invitation, rank: u32, host: &str, limit: Duration) -> R
     stream.write_all(&encode(&presented)?).map_err(|_| ChannelError::Lost)?;
 
     let mut decoder = Decoder::new(MAX_HANDSHAKE);
-    let frame = next_frame(&mut stream, &mut decoder, until)?;
+    let frame = next_frame(&mut stream, &mut decoder, until, &|_| ChannelError::Lost)?;
     let challenge: Challenge = read(&frame).map_err(|error| ChannelError::Protocol(error.to_string()))?;
     if !secret.verifies(&challenge.proof, Role::Coordinator, &presented, &challenge.nonce) {
         // A user who set up this job wrongly looks at the coordinator's end first. A word that does not arrive changes nothing.
@@ -83,7 +83,16 @@ fn attempt(invitation: &Invitation, rank: u32, host: &str, limit: Duration) -> R
         _ => return Err(ChannelError::Protocol("neither welcome nor refused".to_owned())),
     }
     channel.stream()?.set_read_timeout(None).map_err(ChannelError::System)?;
+    if let Some(coordinator) = invitation.host.clone().filter(|_| is_speaker(rank, invitation.spec.ranks)) {
+        channel.watch(WatchedHost { coordinator, own: host.to_owned() });
+    }
     Ok(channel)
+}
+
+/// Whether a rank tells the user that the coordinator's host is silent: a few ranks of many do. If each host has as many
+/// consecutive ranks as the first one, or ranks are dealt out one by one, one of them is on another host.
+const fn is_speaker(rank: u32, size: u32) -> bool {
+    rank.is_power_of_two() || rank + 1 == size
 }
 
 #[cfg(test)]
@@ -108,6 +117,17 @@ mod tests {
             }
         });
         address
+    }
+
+    #[test]
+    fn a_few_ranks_speak_and_one_of_them_is_on_another_host() {
+        for ranks_of_a_host in 1..=16 {
+            for hosts in 2..=20 {
+                let size = ranks_of_a_host * hosts;
+                assert!((ranks_of_a_host..size).any(|rank| is_speaker(rank, size)), "{ranks_of_a_host} x {hosts}");
+            }
+        }
+        assert!((1..4096).filter(|rank| is_speaker(*rank, 4096)).count() <= 13);
     }
 
     const SHORT: Duration = Duration::from_millis(200);

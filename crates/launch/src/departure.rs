@@ -91,7 +91,7 @@ impl Departure {
     pub const fn code(&self) -> i32 {
         match self {
             Self::NotInvited(_) => 2,
-            Self::Channel(ChannelError::Lost) | Self::CoordinatorDied(_) => ORPHANED,
+            Self::Channel(ChannelError::Lost | ChannelError::Silent { .. }) | Self::CoordinatorDied(_) => ORPHANED,
             Self::Panicked(_) => PANICKED,
             // As a run that was interrupted.
             Self::Interrupted(signal) => 128 + *signal,

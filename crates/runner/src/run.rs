@@ -444,7 +444,7 @@ impl RunState<'_> {
         }
         // Ranks that had less time than was asked for did not fail.
         let is_cut = verdict.kind == VerdictKind::Hung && run.settings.timeout < Settings::from_case(case).timeout;
-        if is_cut && (self.driver.is_over() || self.is_late_for_all(&verdict)) {
+        if is_cut && (self.driver.is_over() || self.is_late_for_all(&verdict, case.ranks())) {
             self.open.insert(case.id.clone(), run);
             return self.close(case);
         }
@@ -539,6 +539,7 @@ fn gave_way(cases: &BTreeMap<String, [u32; 2]>) -> Option<String> {
     };
     let [taken, asked] = fewest;
     Some(format!(
-        "--budget: {cases} fewer samples a trial than --iters asked for, the fewest {taken} of {asked}; `samples` of each case says how many"
+        "--budget: {cases} fewer samples per trial than --iters asked for, at least {taken} of {asked}; see `samples` \
+         of each case"
     ))
 }

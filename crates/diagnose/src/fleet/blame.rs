@@ -47,13 +47,18 @@ fn of_elements(line: &CaseLine, hosts: &[&str], placed: Option<&Placement>) -> V
     }
 }
 
+/// Whether a word is this host, perhaps at the end of a sentence.
+fn is_name(word: &str, host: &str) -> bool {
+    word == host || word.strip_suffix('.') == Some(host)
+}
+
 /// Hosts that a reason names.
 fn named(why: &str, here: &str, hosts: &[&str]) -> Vec<String> {
     if let [only] = hosts {
         return vec![(*only).to_owned()];
     }
     let is_word =
-        |host: &str| why.split(|c: char| !(c.is_alphanumeric() || "-._".contains(c))).any(|word| word == host);
+        |host: &str| why.split(|c: char| !(c.is_alphanumeric() || "-._".contains(c))).any(|word| is_name(word, host));
     let is_here = |host: &str| host == here && why.contains("this host");
     hosts.iter().filter(|host| is_word(host) || is_here(host)).map(|host| (*host).to_owned()).collect()
 }

@@ -38,9 +38,29 @@ impl Evidence {
             let trials = if self.rounds == 1 { "trial" } else { "trials" };
             return Some(format!("in {} {trials}; {FEWEST_TRIALS} in different rounds are needed", self.rounds));
         }
-        if !self.halves.is_some_and(|halves| halves.iter().all(is_slow)) {
-            return Some("but in one half of the rounds only".to_owned());
+        let [earlier, later] = self.halves.map_or([false; 2], |halves| halves.each_ref().map(is_slow));
+        match (earlier, later) {
+            (true, true) => None,
+            (false, true) => Some("but in the later half of the rounds only: it may throttle when warm".to_owned()),
+            (true, false) => Some("but in the earlier half of the rounds only".to_owned()),
+            (false, false) => Some("but in neither half of the rounds".to_owned()),
         }
-        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_that_becomes_slow_may_throttle() {
+        let level = Level { centre: 0.0, scatter: 0.01, members: 15, own_variance: 1e-4 };
+        let lacks = |halves: [f64; 2]| {
+            let member = Member { value: 0.2, variance: 1e-4, degrees: 11.0 };
+            Evidence { member, rounds: 12, halves: Some(halves), disturbed: false, since: None }.lacks(&level)
+        };
+        assert_eq!(lacks([0.2, 0.2]), None);
+        assert!(lacks([0.0, 0.3]).unwrap().contains("later half of the rounds only: it may throttle"));
+        assert!(lacks([0.3, 0.0]).unwrap().contains("earlier half"));
     }
 }

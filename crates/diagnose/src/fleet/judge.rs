@@ -63,7 +63,8 @@ pub fn fleet(taken: &Taken, topology: Option<&Topology>, absent: &[(HostName, St
     let facts: Vec<(&HostName, &NodeFacts)> =
         nodes.iter().map(|gathered| (&gathered.node.host, &gathered.facts)).collect();
     fleet.notes.extend(differs::among(&facts));
-    fleet.nodes = nodes.into_iter().map(|gathered| judge_node(gathered, &fleet.criteria)).collect();
+    fleet.notes.extend(idle_gpus(&taken.nodes));
+    fleet.nodes = nodes.into_iter().map(|gathered| judge_node(gathered, &fleet.criteria, false)).collect();
     notes(&mut fleet);
     fleet
 }
@@ -97,14 +98,36 @@ pub fn against(learned: &Fleet, taken: &Taken, absent: &[(HostName, String)]) ->
     }
     nodes.sort_by(|a, b| hosts::natural(&a.node.host, &b.node.host));
     over_time::by_links(&taken.tournaments, None, of_links, &mut fleet, &mut nodes);
+    bits::judge(&mut fleet, &mut nodes);
     unblamed(taken, &mut fleet, &mut nodes);
-    fleet.nodes = nodes.into_iter().map(|gathered| judge_node(gathered, &fleet.criteria)).collect();
+    fleet.nodes = nodes.into_iter().map(|gathered| judge_node(gathered, &fleet.criteria, true)).collect();
+    fleet.notes.extend(idle_gpus(&taken.nodes));
     let unknown = fleet.criteria.iter().filter(|criterion| criterion.level.is_none()).count();
     if unknown > 0 {
         let cases = if unknown == 1 { "case of these nodes is" } else { "cases of these nodes are" };
         fleet.notes.push(format!("{unknown} {cases} not among what was learned: other work, or another kind of node."));
     }
     fleet
+}
+
+/// A sentence about nodes with GPUs that no rank used: nothing is known of these.
+fn idle_gpus(runs: &[NodeRun]) -> Vec<String> {
+    let mut counts: BTreeMap<&HostName, [usize; 2]> = BTreeMap::new();
+    for run in runs {
+        let [used, all] = counts.entry(&run.host).or_default();
+        *used = (*used).max(run.gpus_used);
+        *all = (*all).max(run.inventory.gpus.values().sum::<usize>());
+    }
+    let mut by_counts: BTreeMap<[usize; 2], Vec<&HostName>> = BTreeMap::new();
+    for (host, count) in counts.into_iter().filter(|(_, [used, all])| 0 < *used && used < all) {
+        by_counts.entry(count).or_default().push(host);
+    }
+    let sentence = |([used, all], of): ([usize; 2], Vec<&HostName>)| {
+        let were = if used == 1 { "was" } else { "were" };
+        let hosts = hosts::compressed(&of);
+        format!("{used} of {all} GPUs {were} measured on {hosts}: a rank uses one. Start {all} ranks on each node.")
+    };
+    by_counts.into_iter().map(sentence).collect()
 }
 
 /// Notes where a node stands: slow where its own trials suffice to say so. `level`: what is healthy, and the chance that this node
@@ -162,6 +185,7 @@ fn gather(runs: &[NodeRun], learned: &[Inventory], fleet: &mut Fleet) -> Vec<Gat
         gathered.node.kind = kind;
         gathered.node.records = runs.iter().map(|run| run.record.clone()).collect();
         gathered.node.failed.extend(failures(runs));
+        gathered.unsettled.extend(last.unended.clone());
         // The newest record that has a fact tells it.
         gathered.facts = runs.iter().flat_map(|run| run.facts.clone()).collect();
         for found in runs.iter().flat_map(|run| &run.bits) {
@@ -264,26 +288,37 @@ fn unblamed(taken: &Taken, fleet: &mut Fleet, nodes: &mut [Gathered]) {
     }
 }
 
-/// What all of it comes to for one node.
-fn judge_node(gathered: Gathered, criteria: &[Criterion]) -> Node {
+/// What all of it comes to for one node. `is_newcomer`: it is judged by what a fleet learned.
+fn judge_node(gathered: Gathered, criteria: &[Criterion], is_newcomer: bool) -> Node {
     let Gathered { mut node, evidence, unsettled, bits, agrees, mut blind, .. } = gathered;
     node.ratios.resize(criteria.len(), None);
     node.slow.sort_by(|a, b| b.ratio.total_cmp(&a.ratio));
     let own = || evidence.keys().map(|criterion| &criteria[*criterion]);
-    blind.extend(own().filter(|criterion| criterion.level.is_none()).map(|criterion| criterion.label.clone()));
+    let is_few = |criterion: &&Criterion| is_newcomer || criterion.nodes < FEWEST_MEMBERS;
+    let (few, vary): (Vec<&Criterion>, Vec<&Criterion>) =
+        own().filter(|criterion| criterion.level.is_none()).partition(is_few);
+    blind.extend(vary.into_iter().map(|criterion| criterion.label.clone()));
+    let few: Vec<&str> = few.into_iter().map(|criterion| criterion.label.as_str()).collect();
     node.unknown = match () {
         () if !node.failed.is_empty() || !node.slow.is_empty() => String::new(),
         () if !unsettled.is_empty() => unsettled.join("; "),
         () if evidence.is_empty() && agrees => String::new(),
         () if evidence.is_empty() && !bits.is_empty() => "no other node of its kind did the same work".to_owned(),
         () if evidence.is_empty() => "no case of it has a time".to_owned(),
-        () if own().all(|criterion| criterion.level.is_none()) => {
+        () if few.len() == evidence.len() && is_newcomer => {
+            "none of its cases is among what was learned: other work, or another kind of node".to_owned()
+        }
+        () if few.len() == evidence.len() => {
             let peers = own().map(|criterion| criterion.nodes).max().unwrap_or(1).saturating_sub(1);
             let others = if peers == 1 { "1 other node" } else { &format!("{peers} other nodes") };
             format!("{others} of its kind did the same work; {} are needed", FEWEST_MEMBERS - 1)
         }
         () if !blind.is_empty() => {
             format!("in {} times vary so much that a node 10% slower would not show", blind.join(", "))
+        }
+        () if !few.is_empty() && is_newcomer => format!("not among what was learned: {}", few.join(", ")),
+        () if !few.is_empty() => {
+            format!("fewer than {FEWEST_MEMBERS} nodes of its kind have a time of {}", few.join(", "))
         }
         () => String::new(),
     };

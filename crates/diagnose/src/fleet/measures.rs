@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use record::{CaseLine, Caveat, Machine, Placement, Record};
+use record::{CaseLine, Caveat, Machine, Placement, Record, RunEnd};
 use stats::PairTimes;
 use terms::{Error, HostName, Status};
 
@@ -11,9 +11,11 @@ use super::inventory::Inventory;
 use super::taken::{FailedCase, Measured, NodeBits, NodeRun, RankBits, RankTrial, Reader, Taken, Tournament, Unblamed};
 use crate::compare::work_key;
 
-/// Caveats of a machine that others used.
-const DISTURBED: [Caveat; 5] =
-    [Caveat::OtherPrograms, Caveat::StolenTime, Caveat::QuotaReached, Caveat::Throttled, Caveat::Noisy];
+/// Caveats of a machine that others used. Throttling is not one: a node with a clock that is held down is slow.
+const DISTURBED: [Caveat; 4] = [Caveat::OtherPrograms, Caveat::StolenTime, Caveat::QuotaReached, Caveat::Noisy];
+
+/// The device of cases whose ranks each use a GPU.
+const GPU: &str = "cuda";
 
 /// Messages of at most so many bytes are short: their time is that of the way, and not of the rate.
 const SHORT_BYTES: u64 = 4096;
@@ -39,6 +41,9 @@ pub fn read(name: &str, record: &Record, reader: &Reader) -> Result<Taken, Error
             for node in &mut nodes {
                 node.right.insert(key.clone());
             }
+        }
+        if line.device == GPU && line.status == Status::Ok {
+            nodes.iter_mut().for_each(|node| node.gpus_used = node.gpus_used.max(ranks_on(&node.host, line, placed)));
         }
         if let Some(found) = bits {
             take_bits(&found, (&key, &label), placed, &mut nodes);
@@ -94,6 +99,11 @@ pub fn read(name: &str, record: &Record, reader: &Reader) -> Result<Taken, Error
     Ok(Taken { nodes, tournaments, unblamed })
 }
 
+/// Ranks on this host. Without a placement all are on one.
+fn ranks_on(host: &HostName, line: &CaseLine, placed: Option<&Placement>) -> usize {
+    placed.map_or(line.ranks as usize, |placed| placed.hosts.iter().filter(|other| *host == other.as_str()).count())
+}
+
 /// Ranks of a host, the most of any: a node does the same work in runs of other numbers of nodes.
 fn ranks_of_a_host(line: &CaseLine, placed: Option<&Placement>, hosts: usize) -> usize {
     let Some(placed) = placed.filter(|_| hosts > 1) else { return line.ranks as usize };
@@ -123,6 +133,34 @@ fn take_bits(found: &[RankBits], (key, label): (&str, &str), placed: Option<&Pla
 }
 
 fn node(name: &str, record: &Record, machine: &Machine) -> Result<NodeRun, Error> {
+    Ok(NodeRun {
+        host: HostName::parse(&machine.host)?,
+        inventory: Inventory::from_machine(machine),
+        facts: facts(record, machine),
+        record: name.to_owned(),
+        started: record.file.started.parse().ok(),
+        measured: Vec::new(),
+        failed: Vec::new(),
+        unended: unended(record, machine),
+        gpus_used: 0,
+        right: BTreeSet::new(),
+        bits: Vec::new(),
+    })
+}
+
+/// Why a node may have been lost: it led this run, which has no end. The others measured nothing after that.
+fn unended(record: &Record, machine: &Machine) -> Option<String> {
+    let more = match record.end {
+        RunEnd::Killed => "",
+        RunEnd::Unknown => ", or the run still goes on",
+        RunEnd::Ended | RunEnd::Interrupted(_) | RunEnd::Running | RunEnd::Part => return None,
+    };
+    let leads = machine.host == record.file.machine.host;
+    leads.then(|| format!("the run that it led has no end: its process was killed, or the node was lost{more}"))
+}
+
+/// What can differ between nodes besides their inventory, by name.
+fn facts(record: &Record, machine: &Machine) -> BTreeMap<&'static str, String> {
     let file = &record.file;
     let mut facts = BTreeMap::new();
     let mut fact = |name: &'static str, value: &str| {
@@ -138,23 +176,34 @@ fn node(name: &str, record: &Record, machine: &Machine) -> Result<NodeRun, Error
     fact("clocks", machine.clock_policy.as_deref().unwrap_or_default());
     fact("instruction sets", &machine.isa.join(" "));
     fact("NUMA nodes", &machine.numa_nodes.map(|nodes| nodes.to_string()).unwrap_or_default());
+    fact("hardware threads", &machine.threads.map(|threads| threads.to_string()).unwrap_or_default());
+    fact("InfiniBand", &ports(machine));
+    let others = machine.interfaces.iter().filter(|one| !one.is_port());
+    fact("fastest interface", &others.filter_map(|one| one.megabits).max().map(gigabits).unwrap_or_default());
     fact("version of Rankmark", &file.tool.version);
     if file.hosts.is_empty() {
-        // Of several hosts the record has the versions of the coordinator's alone.
+        // Of several hosts the record has the versions of the coordinator's alone, and looks at the clock of that one.
+        let throttled = record.cases.iter().any(|line| line.caveats.contains(&Caveat::Throttled));
+        fact("clock throttling", if throttled { "seen" } else { "not seen" });
         let versions: Vec<String> = file.versions.iter().map(|(name, version)| format!("{name} {version}")).collect();
         fact("libraries", &versions.join(", "));
     }
-    Ok(NodeRun {
-        host: HostName::parse(&machine.host)?,
-        inventory: Inventory::from_machine(machine),
-        facts,
-        record: name.to_owned(),
-        started: file.started.parse().ok(),
-        measured: Vec::new(),
-        failed: Vec::new(),
-        right: BTreeSet::new(),
-        bits: Vec::new(),
-    })
+    facts
+}
+
+/// The active ports of InfiniBand, by speed: `8 x 400 Gbit/s`. Empty where no interface is known.
+fn ports(machine: &Machine) -> String {
+    let mut ports: BTreeMap<u64, usize> = BTreeMap::new();
+    for port in machine.interfaces.iter().filter(|one| one.is_port()) {
+        *ports.entry(port.megabits.unwrap_or(0)).or_default() += 1;
+    }
+    let listed = ports.into_iter().rev().map(|(megabits, count)| format!("{count} x {}", gigabits(megabits)));
+    let listed: Vec<String> = listed.collect();
+    if listed.is_empty() && !machine.interfaces.is_empty() { "none".to_owned() } else { listed.join(", ") }
+}
+
+fn gigabits(megabits: u64) -> String {
+    if megabits == 0 { "unknown speed".to_owned() } else { format!("{} Gbit/s", megabits as f64 / 1000.0) }
 }
 
 /// A median time, and the trials that it comes from.

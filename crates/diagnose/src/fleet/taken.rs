@@ -72,6 +72,10 @@ pub struct NodeRun {
     pub measured: Vec<Measured>,
     /// What failed, and why.
     pub failed: Vec<FailedCase>,
+    /// Why the node may have been lost: it led the run, and the run has no end.
+    pub unended: Option<String>,
+    /// GPUs that its ranks used, the most in any case: a rank uses one. 0 where no case used GPUs.
+    pub gpus_used: usize,
     /// Keys of the work that it took part in and that is right.
     pub right: BTreeSet<String>,
     /// What its equal rounds of work left.

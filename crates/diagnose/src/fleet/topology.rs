@@ -19,6 +19,8 @@ impl Topology {
     /// When no line names nodes, a list is not one of hosts, or a node hangs on two switches.
     pub fn parse(text: &str) -> Result<Self, Error> {
         let mut found = Self::default();
+        // Slurm continues a line that ends in a backslash.
+        let text = text.replace("\\\n", "");
         for line in text.lines().map(|line| line.split('#').next().unwrap_or_default().trim()) {
             let word = |name: &str| {
                 line.split_whitespace().find_map(|word| {
@@ -79,6 +81,8 @@ mod tests {
         let hosts: Vec<HostName> =
             ["n1", "n4", "n5", "m07", "other"].map(|host| HostName::parse(host).unwrap()).to_vec();
         assert_eq!(topology.blocks(&hosts), [0, 1, 0, 1, 2]);
+        let continued = text.replace("n[1-3,5]", "n[1-3],\\\nn5");
+        assert_eq!(Topology::parse(&continued).unwrap(), topology);
         let long = |name: &str| [HostName::parse(name).unwrap()];
         assert_eq!(
             [topology.names_any(&long("n5.cluster")), topology.names_any(&long("other.cluster"))],

@@ -1,5 +1,6 @@
 //! A fleet, judged: what becomes of each node and link, and what that rests on.
 
+use stats::FEWEST_LINKED;
 use terms::HostName;
 
 use super::inventory::Inventory;
@@ -168,9 +169,13 @@ impl LinkCriterion {
 }
 
 impl Fleet {
-    /// Whether a link that is 10% slower would not have shown in a tournament.
+    /// Whether a link that is 10% slower would not have shown in a tournament of enough nodes to judge links.
     pub fn is_blind_to_links(&self) -> bool {
-        self.link_criteria.iter().any(|one| one.smallest.is_some_and(|smallest| smallest > MOST_UNSEEN))
+        let is_blind = |one: &LinkCriterion| match one.smallest {
+            Some(smallest) => smallest > MOST_UNSEEN,
+            None => one.nodes >= FEWEST_LINKED,
+        };
+        self.link_criteria.iter().any(is_blind)
     }
 
     /// Nodes of this verdict.

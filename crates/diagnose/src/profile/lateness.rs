@@ -50,6 +50,9 @@ pub(super) struct TimesOfPart {
     pub(super) times: Vec<Vec<f64>>,
     /// The minimum loss in this part, in seconds a step: that of waiting is smaller than that of computing on a busy machine.
     pub(super) minimum_s: f64,
+    /// The least loss of the whole work for which this part names a rank, in seconds a step: what the noise of the whole hides is to
+    /// be worth a finding.
+    pub(super) least_lost_s: f64,
 }
 
 impl Times {
@@ -224,9 +227,10 @@ fn late_in_parts(times: &Times, lateness: &[Vec<f64>], known: &[usize], question
     let of_rank = |rank: usize| {
         let lost_s = stats::median(&lateness[rank]);
         let late_in = |(part, late): (usize, &Vec<Vec<f64>>)| {
-            let (late, minimum_s) = (&late[rank], times.parts[part].minimum_s);
+            let TimesOfPart { minimum_s, least_lost_s, .. } = times.parts[part];
+            let late = &late[rank];
             let excess_s = stats::median(late);
-            let is_kept = lost_s > minimum_s && lost_s >= LEAST_KEPT * excess_s;
+            let is_kept = lost_s > minimum_s.max(least_lost_s) && lost_s >= LEAST_KEPT * excess_s;
             let is_late = is_kept && any_bounds(late, level).is_some_and(|[low, _]| low > minimum_s);
             is_late.then(|| Some(LateIn { part, excess_s, ci95: any_bounds(late, 0.05)? })).flatten()
         };

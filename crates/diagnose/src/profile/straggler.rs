@@ -270,6 +270,8 @@ fn verdict_on_equals(
 struct Minimum {
     waiting: f64,
     computing: f64,
+    /// What is worth a finding.
+    finding: f64,
 }
 
 impl Minimum {
@@ -277,7 +279,7 @@ impl Minimum {
         let waiting = settings.minimum_share * step_s;
         let is_disturbed = settings.disturbance.as_ref().is_some_and(Disturbance::is_felt);
         let computing = if is_disturbed { waiting.max(BY_OTHERS * step_s) } else { waiting };
-        Self { waiting, computing }
+        Self { waiting, computing, finding: settings.least_finding * step_s }
     }
 }
 
@@ -450,5 +452,6 @@ fn part(phase: Phase, steps: &Steps, minimum_s: Minimum) -> TimesOfPart {
         times: steps.ranks.iter().map(|rank| series(phase, rank).values).collect(),
         // What waits for data computes nothing, and a device computes for itself.
         minimum_s: if matches!(phase, Phase::Input | Phase::Device) { minimum_s.waiting } else { minimum_s.computing },
+        least_lost_s: minimum_s.finding,
     }
 }

@@ -1,7 +1,7 @@
 //! Wrong verdicts of `fleet` on simulated clusters: healthy ones are not accused, and planted faults are named exactly. The whole
 //! table of docs/appendix/fleets.md is made by `examples/fleet_faults`.
 
-use record::Caveat;
+use record::{Caveat, NetworkInterface, RunEnd};
 use terms::Status;
 
 use crate::clusters::{Cluster, Structure, host, is_exact, judged, scenarios, taken};
@@ -367,4 +367,101 @@ fn a_newcomer_of_a_smaller_kind_is_judged_by_that_kind() {
     let verdict = |record| against(&learned, &taken(&[record]), &[]).nodes[0].verdict;
     assert_eq!(verdict(small(flat(0.01, 500).node(0))), NodeVerdict::Good);
     assert_eq!(verdict(flat(0.01, 501).node(0)), NodeVerdict::Good);
+}
+
+/// A node whose host is lost in its own run, or in that of all nodes which it led, writes no more.
+#[test]
+fn a_node_that_led_a_run_without_an_end_is_not_called_good() {
+    for end in [RunEnd::Killed, RunEnd::Unknown] {
+        let mut records = flat(0.01, 3).records();
+        let last = records.len() - 1;
+        (records[last].file.machine.host, records[last].end) = (host(0), end);
+        let found = judged(&records);
+        let verdict = |at: usize| (found.count(NodeVerdict::Good), found.nodes[at].verdict);
+        assert_eq!(verdict(0), (15, NodeVerdict::CannotTell), "{found:?}");
+        assert!(found.nodes[0].unknown.contains("the run that it led has no end"), "{:?}", found.nodes[0]);
+        // A later run of it came to its end.
+        records.push(on_day(flat(0.01, 3).launched(), 2));
+        assert_eq!(judged(&records).nodes[0].verdict, NodeVerdict::Good);
+        let mut nodes: Vec<record::Record> = (0..16).map(|at| flat(0.01, 3).node(at)).collect();
+        nodes[5].end = end;
+        let found = judged(&nodes);
+        let verdict = |at: usize| (found.count(NodeVerdict::Good), found.nodes[at].verdict);
+        assert_eq!(verdict(5), (15, NodeVerdict::CannotTell), "{found:?}");
+    }
+}
+
+#[test]
+fn a_host_at_the_end_of_a_sentence_is_blamed() {
+    let mut records = flat(0.01, 3).records();
+    let last = records.len() - 1;
+    records[last].cases[2].status = Status::Failed;
+    records[last].cases[2].reason = Some("nothing has come from n004. The others wait".to_owned());
+    let found = judged(&records);
+    assert!(is_exact(&found, &[3], &[]), "{found:?}");
+}
+
+#[test]
+fn a_node_that_throttles_is_slow() {
+    let mut records = Cluster { slow: vec![(4, 1.3)], ..flat(0.01, 3) }.records();
+    records[4].cases[0].caveats.push(Caveat::Throttled);
+    let found = judged(&records);
+    assert!(is_exact(&found, &[4], &[]), "{:?}", found.nodes[4]);
+    let is_said = |note: &String| note.contains("clock throttling differs: ") && note.contains(", seen on n005");
+    assert!(found.notes.iter().any(is_said), "{:?}", found.notes);
+}
+
+#[test]
+fn a_port_that_is_down_or_slow_is_a_note() {
+    let mut records = flat(0.01, 3).records();
+    for record in &mut records {
+        let file = &mut record.file;
+        for machine in std::iter::once(&mut file.machine).chain(&mut file.hosts) {
+            let megabits = |port: usize| if machine.host == host(3) && port == 2 { 200_000 } else { 400_000 };
+            let ports = (0..8).filter(|port| machine.host != host(9) || *port > 0);
+            machine.interfaces = ports
+                .map(|port| NetworkInterface { name: format!("mlx5_{port}:1"), megabits: Some(megabits(port)) })
+                .collect();
+        }
+    }
+    let found = judged(&records);
+    let note = found.notes.iter().find(|note| note.starts_with("InfiniBand differs: 8 x 400 Gbit/s on n[001-003,"));
+    let note = note.unwrap_or_else(|| panic!("{:?}", found.notes));
+    assert!(note.contains("7 x 400 Gbit/s on n010"), "{note}");
+    assert!(note.contains("7 x 400 Gbit/s, 1 x 200 Gbit/s on n004"), "{note}");
+}
+
+#[test]
+fn links_without_a_time_are_not_called_good() {
+    let mut record = flat(0.01, 4).launched();
+    let square = record.cases[1].metrics.get("pair_s").unwrap().clone();
+    let mut square: Vec<Vec<f64>> = serde_json::from_value(square).unwrap();
+    square[2][5] = 0.0;
+    record.cases[1].metrics.insert("pair_s".to_owned(), serde_json::json!(square));
+    let found = judged(&[record]);
+    assert!(found.is_blind_to_links(), "{:?}", found.link_criteria);
+}
+
+#[test]
+fn a_node_says_why_one_of_its_cases_tells_nothing() {
+    let mut nodes: Vec<record::Record> = (0..16).map(|at| flat(0.01, 3).node(at)).collect();
+    nodes[3..].iter_mut().for_each(|record| record.cases.truncate(1));
+    let found = judged(&nodes);
+    let told = "fewer than 5 nodes of its kind have a time of case 1";
+    assert_eq!((found.nodes[0].verdict, found.nodes[0].unknown.as_str()), (NodeVerdict::CannotTell, told));
+    let mut newcomer = flat(0.01, 5).node(0);
+    newcomer.cases.iter_mut().for_each(|line| line.parameters.insert("bytes", 77.into()));
+    newcomer.cases.truncate(1);
+    let found = against(&flat(0.01, 1).judged(), &taken(&[newcomer]), &[]);
+    assert!(found.nodes[0].unknown.contains("among what was learned"), "{:?}", found.nodes[0]);
+}
+
+#[test]
+fn gpus_without_a_rank_are_a_note() {
+    let mut nodes: Vec<record::Record> = (0..16).map(|at| flat(0.01, 3).node(at)).collect();
+    assert!(!judged(&nodes).notes.iter().any(|note| note.contains("GPUs")));
+    nodes.iter_mut().for_each(|record| record.cases[0].device = "cuda".to_owned());
+    let found = judged(&nodes);
+    let told = "2 of 8 GPUs were measured on n[001-016]: ";
+    assert!(found.notes.iter().any(|note| note.starts_with(told)), "{:?}", found.notes);
 }

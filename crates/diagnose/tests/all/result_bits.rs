@@ -6,7 +6,7 @@ use record::Record;
 use serde_json::json;
 
 use crate::simulation::record_of;
-use diagnose::fleet::{Fleet, NodeVerdict, RankBits, Reader, Taken, fleet, read};
+use diagnose::fleet::{Fleet, NodeVerdict, RankBits, Reader, Taken, against, fleet, read};
 
 fn bits(line: &record::CaseLine) -> Option<Vec<RankBits>> {
     let rounds: Vec<BTreeMap<String, u64>> = serde_json::from_value(line.metrics.get("rounds")?.clone()).ok()?;
@@ -28,12 +28,14 @@ fn launched(rounds: &[&[(&str, u64)]]) -> Record {
     record
 }
 
-fn judged(record: &Record) -> Fleet {
+fn taken(record: &Record) -> Taken {
     let label = |_: &Record, _: &record::CaseLine| "results".to_owned();
     let reader = Reader { is_local: &|_| false, pairs: &|_| None, rank_trials: &|_| None, bits: &bits, label: &label };
-    let mut all = Taken::default();
-    all.add(read("record", record, &reader).unwrap());
-    fleet(&all, None, &[])
+    read("record", record, &reader).unwrap()
+}
+
+fn judged(record: &Record) -> Fleet {
+    fleet(&taken(record), None, &[])
 }
 
 #[test]
@@ -75,4 +77,12 @@ fn of_two_nodes_that_differ_neither_is_blamed() {
     assert!(fleet.failures[0].contains("h[0-1] differ"), "{:?}", fleet.failures);
     let same = judged(&launched(&[&[("a", 10)], &[("a", 10)]]));
     assert_eq!(same.count(NodeVerdict::Good), 2);
+}
+
+#[test]
+fn a_newcomer_with_a_wrong_round_is_named() {
+    let record = launched(&[&[("a", 999), ("x", 1)]]);
+    let fleet = against(&Fleet::default(), &taken(&record), &[]);
+    assert_eq!(fleet.hosts(&[NodeVerdict::Failed]), ["h0"], "{fleet:?}");
+    assert_eq!(fleet.results[0].wrong_rounds, 1);
 }

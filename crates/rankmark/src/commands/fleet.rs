@@ -14,7 +14,7 @@ use record::read_run;
 use terms::Seconds;
 
 use super::{Ended, Typed};
-use crate::session::Entry;
+use crate::session::{Entry, signal_code};
 use crate::{Failure, incomplete, screen};
 use record::store::RESULTS;
 use record::store::RecordFolders;
@@ -84,7 +84,9 @@ impl Typed for Fleet {
             None => fleet::fleet(&taken, topology.as_ref(), &missing.hosts),
         };
         judged.notes.extend(notes);
-        judged.notes.extend(missing.note());
+        // The note on the interrupted record says why it lacks cases.
+        let interrupted = signal_code().filter(|_| missing.cases > 0);
+        judged.notes.extend(missing.note().filter(|_| interrupted.is_none()));
         if judged.nodes.is_empty() {
             return Err(Failure::new("there is no node to judge").hint("name records of nodes: rankmark fleet DIR..."));
         }
@@ -99,7 +101,7 @@ impl Typed for Fleet {
             let said = format!("{}\n{}", document.text(screen::width()), text::files(&target, &written));
             screen::print(&(said + &next.unwrap_or_default()))?;
         }
-        Ok(code(&judged))
+        Ok(code(&judged, interrupted))
     }
 }
 
@@ -126,8 +128,12 @@ fn nothing_measured(taken: &Taken) -> Result<(), Failure> {
     }
 }
 
-/// Fit for the prolog of a scheduler: 0 runs the job, anything else does not.
-fn code(judged: &Judged) -> u8 {
+/// Fit for the prolog of a scheduler: 0 runs the job, anything else does not. `interrupted`: the code of a signal before all cases
+/// had run, of which nobody may think that they are good.
+fn code(judged: &Judged, interrupted: Option<u8>) -> u8 {
+    if let Some(code) = interrupted {
+        return code;
+    }
     match () {
         () if !judged.failures.is_empty() => 1,
         () if judged.count(NodeVerdict::Failed) + judged.count(NodeVerdict::Slow) + judged.links.len() > 0 => 1,
@@ -218,4 +224,14 @@ fn read_topology(path: &Path) -> Result<Topology, Failure> {
     file.take(LARGEST_TOPOLOGY).read_to_string(&mut text).map_err(|error| unread(error.to_string()))?;
     Ok(Topology::parse(&text)
         .map_err(|error| terms::Error { what: format!("{}: {}", path.display(), error.what), ..error })?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interrupted_measurement_is_no_success() {
+        assert_eq!((code(&Judged::default(), None), code(&Judged::default(), Some(143))), (0, 143));
+    }
 }

@@ -225,12 +225,33 @@ fn results_are_compared_bit_by_bit() {
     for words in [
         "n5: failed. 8 nodes: 7 good, 1 failed",
         "its results differ from those of 7 other nodes",
-        "18 rounds left wrong bits",
+        "18 rounds gave wrong bits",
     ] {
         assert!(told.contains(words), "{words}: {told}");
     }
     assert_eq!(place.read("out/hosts.bad"), "n5\n");
     fs::remove_dir_all(place.path("nodes/n5")).unwrap();
     let told = one_line(&place.run("fleet nodes --output-dir out").exits(0).out);
-    assert!(told.contains("all results have the same bits") && told.contains("excluded at 95%"), "{told}");
+    assert!(told.contains("all results have the same bits") && told.contains("With 95% confidence"), "{told}");
+}
+
+/// The host of rank 0 cannot be reached any more: the others name it, and end.
+#[test]
+fn a_lost_host_of_rank_0_is_named_by_the_others() {
+    if !skip::heavy("a fleet without the host of rank 0") {
+        return;
+    }
+    let Some(hosts) = Hosts::new("a fleet without the host of rank 0", 3) else { return };
+    let place = Place::new();
+    let job = hosts.command(&place, &[1; 3], "fleet --check-results 60s --output-dir r").start();
+    assert!(processes::wait_until(Duration::from_secs(20), || hosts.ranks(1).len() == 1), "the rank of h1 never came");
+    hosts.link(0, "down");
+    let is_gone = || hosts.ranks(1).is_empty() && hosts.running(1, "rankmark").is_empty();
+    assert!(processes::wait_until(Duration::from_secs(60), is_gone), "the process of h1 waits for h0");
+    // mpirun, which runs on h0, passes on what the others have said.
+    hosts.link(0, "up");
+    let ended = job.wait_for(Duration::from_secs(240));
+    let told = "h1 has heard nothing from h0, the host of rank 0, for 10 s";
+    assert!(ended.err.contains(told), "{}{}", ended.out, ended.err);
+    assert_ne!(ended.status.code(), Some(0), "{ended:?}");
 }

@@ -16,9 +16,11 @@ impl RunState<'_> {
         }
     }
 
-    /// Whether the time was too short for most ranks, so that none of them hangs: of a run that could go on without one that does.
-    pub(super) fn is_late_for_all(&self, verdict: &Verdict) -> bool {
-        self.can_go_on_without(verdict) == Some(false)
+    /// Whether the time was too short for most of these ranks, so that none of them hangs: of a run that could go on without one that
+    /// does. A single rank that is late hangs, also on the host of rank 0, without which no run goes on.
+    pub(super) fn is_late_for_all(&self, verdict: &Verdict, ranks: u32) -> bool {
+        let late = verdict.ranks.len();
+        self.can_go_on_without(verdict) == Some(false) && (late == 0 || 2 * late > ranks as usize)
     }
 
     /// Whether the others can go on without the ranks of a verdict; None where a run has no others.

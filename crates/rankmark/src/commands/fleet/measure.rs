@@ -53,7 +53,14 @@ pub(super) fn measure(given: &Fleet, entry: Entry<'_>) -> Result<Measurement, Fa
     let mut others: Option<Coordinator> = None;
     while let Some(last) = directories.last().filter(|_| missing.lost.len() < MOST_LOSSES) {
         let lost = blamed(last)?;
-        let Some(next) = others.as_ref().unwrap_or(coordinator).without(&lost) else { break };
+        let ranks = others.as_ref().unwrap_or(coordinator);
+        let Some(next) = ranks.without(&lost) else {
+            if !lost.is_empty() && ranks.hosts().len() > 1 {
+                missing.others_failed = Some(why_not_without(&lost, &ranks.hosts()[0].name));
+                missing.lost.extend(lost);
+            }
+            break;
+        };
         missing.lost.extend(lost);
         work.after_loss();
         let mut plan = plans::fleet::plan(&next, &work)?;
@@ -78,6 +85,16 @@ pub(super) fn measure(given: &Fleet, entry: Entry<'_>) -> Result<Measurement, Fa
     missing.cases = open.not_run();
     missing.is_connected_once = connection(coordinator).0 == "backend";
     Ok(Measurement { directory: directories.swap_remove(0), missing })
+}
+
+/// Why the others do not go on without these hosts, and what to type. `leading`: the host of rank 0.
+fn why_not_without(lost: &[String], leading: &str) -> String {
+    let why = if lost.iter().any(|host| host == leading) {
+        format!("{leading} has rank 0, which leads the measurement")
+    } else {
+        "too few hosts are left".to_owned()
+    };
+    format!("{why}. Measure the others in a new run (srun --exclude={})", lost.join(","))
 }
 
 /// Measures a plan with these ranks. Gives the record.
@@ -115,4 +132,19 @@ fn blamed(directory: &PathBuf) -> Result<Vec<String>, Failure> {
     let nodes = super::of_records(std::slice::from_ref(directory))?.taken.nodes;
     let failed = nodes.into_iter().filter(|node| !node.failed.is_empty());
     Ok(failed.map(|node| node.host.to_string()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failed_host_of_rank_0_is_left_out_of_the_next_run() {
+        let lost = ["n1".to_owned()];
+        assert_eq!(
+            why_not_without(&lost, "n1"),
+            "n1 has rank 0, which leads the measurement. Measure the others in a new run (srun --exclude=n1)"
+        );
+        assert!(why_not_without(&lost, "n0").starts_with("too few hosts are left. "));
+    }
 }
