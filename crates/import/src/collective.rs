@@ -20,8 +20,10 @@ pub(crate) struct MeasuredCall {
     pub(crate) reduce: Option<Reduce>,
     pub(crate) root: Option<u32>,
     pub(crate) in_place: Option<bool>,
-    /// Whether each call waits for the one before.
+    /// Whether calls are apart: ranks meet or compute between them.
     pub(crate) isolated: bool,
+    /// What is timed, where no mode here times the same.
+    pub(crate) implementation: Option<&'static str>,
     pub(crate) device: &'static str,
 }
 
@@ -55,6 +57,7 @@ impl MeasuredCall {
             root: None,
             in_place: None,
             isolated: false,
+            implementation: None,
             device,
         }
     }
@@ -87,7 +90,8 @@ impl MeasuredCall {
         }
         // A long log has 100,000 of them.
         fields.shrink_to_fit();
-        Shape { benchmark: "collective", fields, device: self.device, implementation: None }
+        let implementation = self.implementation.map(str::to_owned);
+        Shape { benchmark: "collective", fields, device: self.device, implementation }
     }
 }
 

@@ -23,4 +23,6 @@ pub struct ForeignPlan {
     pub warnings: Vec<String>,
     /// What the user gave ([`crate::Source::given`]) and the plan has already: the caller does not set it again.
     pub used: Vec<String>,
+    /// Whether its ranks are those that the user gave, because the file does not say how many.
+    pub has_given_ranks: bool,
 }

@@ -77,9 +77,10 @@ pub(crate) fn list<T: Display>(values: &[T]) -> String {
     if words.len() == 1 { words.concat() } else { format!("[{}]", words.join(", ")) }
 }
 
-/// The ranks that the user gave, as a plan has them: `--ranks 2,4` is a list.
-pub(crate) fn ranks_of_user(source: &Source) -> Option<String> {
+/// The ranks that the user gave, as a plan has them: `--ranks 2,4` is a list. The plan takes them.
+pub(crate) fn ranks_of_user(source: &Source, plan: &mut PlanText) -> Option<String> {
     let numbers: Vec<&str> = source.given("ranks")?.split(',').map(str::trim).collect();
+    plan.plan.has_given_ranks = true;
     Some(list(&numbers))
 }
 

@@ -4,6 +4,8 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
+use terms::number::thousands;
+
 /// What was measured, as fields of a benchmark. Fields that are left out have their defaults.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Shape {
@@ -284,7 +286,8 @@ impl Results {
     /// What was omitted, with a count of what is not listed.
     pub fn all_omitted(&self) -> Vec<String> {
         let mut all = self.omitted.clone();
-        let more = |count: usize, what: &str| (count > 0).then(|| format!("and {} more{what}", thousands(count)));
+        let more =
+            |count: usize, what: &str| (count > 0).then(|| format!("and {} more{what}", thousands(count as u64)));
         all.extend(more(self.omitted_more, ""));
         all.extend_from_slice(&self.unread);
         all.extend(more(self.unread_more, " columns or keys"));
@@ -309,19 +312,6 @@ fn hash(shape: &Shape) -> u64 {
     let mut hasher = DefaultHasher::new();
     shape.hash(&mut hasher);
     hasher.finish()
-}
-
-/// `18940` is `18,940`.
-fn thousands(count: usize) -> String {
-    let digits = count.to_string();
-    let mut text = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 #[cfg(test)]

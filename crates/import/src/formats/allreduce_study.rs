@@ -119,6 +119,9 @@ fn results_of(table: &CsvTable, warmup: &str) -> Results {
     results.cut = table.column(&[RUN_END]).is_some();
     if !is_ours {
         results.note("the file does not tell what its mean is over: it is read as that of all iterations and ranks");
+        // It waits for the device behind each call, and ranks do not meet.
+        results
+            .note("no barrier stands between the study's calls: the mode is `streaming`, as with its flags on `comm`");
     }
     if table.column(BYTES).or(table.column(ELEMENTS)).is_none() {
         results.note("a megabyte is read as 1e6 bytes, as `--data-sizes` takes it");
@@ -271,9 +274,9 @@ fn add(source: &Source, table: &CsvTable, line: usize, row: &[String], results: 
         dtype,
         bytes,
         reduce: particulars.reduce,
-        // The study's script works in place and waits for each call. Native ranks do what their defaults are.
+        // The study's script works in place. Native ranks do what their defaults are.
         in_place: particulars.in_place.or(by_pytorch.then_some(true)),
-        isolated: particulars.mode.map_or(!is_ours, |mode| mode == Mode::Isolated),
+        isolated: particulars.mode == Some(Mode::Isolated),
         ..MeasuredCall::new(Collective::AllReduce, ranks, backend.name, device)
     };
     let place = results.place(call.shape());

@@ -199,7 +199,7 @@ fn ranks(source: &Source, args: &mut MappedFields<'_>, plan: &mut PlanText) -> R
     }
     let here = source.here();
     let found = (here.gpus > 0).then(|| (here.gpus * here.hosts.max(1)).to_string());
-    let given = ranks_of_user(source);
+    let given = ranks_of_user(source, plan);
     let is_given = given.is_some();
     let ranks = given.or(found).unwrap_or_else(|| RANKS.to_owned());
     if !is_given {

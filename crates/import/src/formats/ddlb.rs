@@ -99,7 +99,7 @@ fn words<'w>(source: &Source, name: &str, node: &ValueNode, words: &[&'w str]) -
 
 /// The file does not tell the number of ranks: mpirun's `-np` does.
 fn ranks(source: &Source, plan: &mut PlanText) {
-    let given = ranks_of_user(source);
+    let given = ranks_of_user(source, plan);
     let ranks = given.as_deref().unwrap_or(RANKS);
     if given.is_none() {
         plan.warning(format!(

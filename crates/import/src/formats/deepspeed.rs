@@ -1,7 +1,8 @@
 //! Logs of DeepSpeed: `[2023-11-07 01:55:23,714] [INFO] [timer.py:260:stop] epoch=0/micro_step=40/global_step=10,
 //! RunningAvgSamplesPerSec=25.02, CurrSamplesPerSec=25.70, MemAllocated=4.32GB, MaxMemAllocated=38.49GB`. `stop` of
-//! `deepspeed/utils/timer.py` writes these lines since December 2022. Before that, it counted micro steps and told a rate
-//! since the start, so the steps of such logs are the lines of the engine: `[Rank 0] step=40, skipped=2, lr=[5e-05]`.
+//! `deepspeed/utils/timer.py` writes these lines since December 2022. Before that, it counted micro steps (`0/17,
+//! CurrSamplesPerSec=159.6`) or told a rate since the start, so the steps of such logs are the lines of the engine:
+//! `[Rank 0] step=40, skipped=2, lr=[5e-05]`.
 //!
 //! With `wall_clock_breakdown`, the engine times the phases of each step on rank 0: `time (ms) | forward: 27.41 | backward:
 //! 73.44 | backward_inner: 50.99 | backward_allreduce: 22.40 | step: 72.82`, later `fwd`, `bwd` and `bwd_allreduce`.
@@ -89,8 +90,8 @@ impl StepLines {
         if text.contains("CurrSamplesPerSec=") && has(Self::Timer) {
             return Some(Self::Timer);
         }
-        (!text.contains("CurrSamplesPerSec=") && text.contains(", SamplesPerSec=") && has(Self::Engine))
-            .then_some(Self::Engine)
+        let is_of_micro_steps = text.contains("SamplesPerSec=") && !text.contains("/global_step=");
+        (is_of_micro_steps && has(Self::Engine)).then_some(Self::Engine)
     }
 
     /// Where a step begins in a line.
@@ -213,7 +214,8 @@ fn timed(job: &LoggedJob, lines: Vec<Logged>, results: &mut Results) -> Result<T
                  DeepSpeed prints at its start, and no two lines have times"
             }
             false => {
-                "the log does not say how long a step took: `SamplesPerSec` is a mean, and no two lines have times"
+                "the log does not say how long a step took: its rates are not those of steps, and no two lines have \
+                 times"
             }
         };
         return Err(why.to_owned());
@@ -221,7 +223,9 @@ fn timed(job: &LoggedJob, lines: Vec<Logged>, results: &mut Results) -> Result<T
     results.note("the time of a step is the time between two lines over the steps between them");
     results.note(match has_rates {
         true => "the log has no line `train_batch_size`, so the rate `CurrSamplesPerSec` gives no time",
-        false => "`SamplesPerSec` of this version is a mean since the start: it gives no time of a step",
+        false => {
+            "rates of this version are means since the start, or those of micro steps: they give no time of a step"
+        }
     });
     results.note("the first line of each run has no time of a step: the log does not say when its steps began");
     Ok(Timed { steps, has_start: false })

@@ -85,7 +85,10 @@ impl<'s> CommsReader<'s> {
 
     fn line(&mut self, line: Line<'_>) -> Result<(), Error> {
         if let Some(prefix) = rows::head(line.text) {
-            return self.begin(line.number, prefix, &line.text[prefix.len()..]);
+            let head = &line.text[prefix.len()..];
+            // Who quotes a table may put a mark before its first line alone.
+            let is_mark = prefix.trim_matches(['`', '"', ' ']).is_empty();
+            return self.begin(line.number, if is_mark { "" } else { prefix }, head);
         }
         let bare = self.tables.last().and_then(|table| behind(line.text, &table.prefix));
         match (self.tables.last_mut(), bare) {

@@ -37,7 +37,8 @@ impl Format for Imb {
 
     fn recognises(&self, source: &Source) -> bool {
         let text = source.text();
-        text.contains("#repetitions") && source.lines().any(|line| line.text.contains("# Benchmarking "))
+        let is_begin = |text: &str| text.contains("# Benchmarking ") || text.trim_start().starts_with("Benchmarking ");
+        text.contains("#repetitions") && source.lines().any(|line| is_begin(line.text))
     }
 
     fn read(&self, source: &Source) -> Result<Content, Error> {

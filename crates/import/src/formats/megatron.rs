@@ -1,4 +1,4 @@
-//! Logs of Megatron-LM, and of programs that follow it (Megatron-DeepSpeed, Megatron-Bridge, Primus): ` iteration
+//! Logs of Megatron-LM, and of programs that follow it (Megatron-DeepSpeed, -Bridge, Primus, GPT-NeoX): ` iteration
 //! 10/ 100 | consumed samples: ... | elapsed time per iteration (ms): 3032.1 | ... |`. `training_log` of
 //! `megatron/training/training.py` writes these lines. Their form has no version: each field ends with ` |`, and since
 //! 2020 the last ones are the numbers of skipped and of nan iterations. Some programs put fields of their own behind
@@ -134,11 +134,17 @@ fn step(text: &str) -> Result<LoggedStep, TextFault> {
             "tokens per gpu per second (tgs):",
             "tokens per gpu per second(tgs):",
         ])?,
-        tflops_per_rank: first_of(&["throughput per GPU (TFLOP/s/GPU):", " TFLOPs:"])?,
-        loss: of("lm loss:")?,
+        tflops_per_rank: first_of(&["throughput per GPU (TFLOP/s/GPU):", " TFLOPs:"])?.or(neox_tflops(&text)?),
+        loss: first_of(&["lm loss:", "lm_loss:"])?,
         bad: count("number of skipped iterations:")?.saturating_add(count("number of nan iterations:")?),
         ..LoggedStep::default()
     })
+}
+
+/// The operations of GPT-NeoX: `approx flops per GPU: 112.9TFLOPS`. Small models have another unit.
+fn neox_tflops(text: &str) -> Result<Option<f64>, TextFault> {
+    let found = number_and_rest(text, "approx flops per GPU:", plain)?;
+    Ok(found.filter(|(_, rest)| rest.starts_with("TFLOPS")).map(|(value, _)| value))
 }
 
 /// Refuses a number with a comma: Megatron prints none.
@@ -189,12 +195,18 @@ fn configuration(text: &str) -> Option<(&str, &str)> {
         || prefix.ends_with("stderr F")
         || name.is_empty()
         || text.as_bytes().get(prefix.len()).is_some_and(|behind| matches!(behind, b':' | b'>'));
-    let value = value.trim_start_matches('.').trim();
+    let value = without_origin(value.trim_start_matches('.').trim());
     let is_name =
         is_prefix && !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     // Times of parts of a step, and what DeepSpeed says of its operations, look like arguments.
     let is_value = !value.is_empty() && !value.starts_with(':') && !value.contains("[OKAY]") && !value.contains("[NO]");
     (is_name && is_value).then_some((name, value))
+}
+
+/// A value without what GPT-NeoX puts behind it: `8...........................updated`.
+fn without_origin(value: &str) -> &str {
+    let bare = ["updated", "default"].into_iter().find_map(|word| value.strip_suffix(word)?.strip_suffix(".."));
+    bare.map_or(value, |bare| bare.trim_end_matches('.'))
 }
 
 fn configure(job: &mut LoggedJob, name: &str, value: &str) {
@@ -206,6 +218,8 @@ fn configure(job: &mut LoggedJob, name: &str, value: &str) {
         }
         "world_size" => job.ranks = number(value).unwrap_or(job.ranks),
         "seq_length" => job.sequence = number(value).unwrap_or(job.sequence),
+        // An argument of GPT-NeoX, whose lines do not have it.
+        "train_batch_size" => job.global_batch = number(value),
         _ => {}
     }
 }
@@ -219,6 +233,9 @@ fn timed(job: &LoggedJob, lines: Vec<Logged>, results: &mut Results) -> Result<T
         ));
     }
     // The program says it once, after the first lines, and means the whole run.
-    let of_run = |step: LoggedStep| LoggedStep { reserved_bytes: job.reserved_bytes, ..step };
+    let of_run = |step: LoggedStep| {
+        let global_batch = step.global_batch.or(job.global_batch);
+        LoggedStep { reserved_bytes: job.reserved_bytes, global_batch, ..step }
+    };
     Ok(Timed { steps: lines.into_iter().map(|logged| of_run(logged.step)).collect(), has_start: true })
 }

@@ -39,8 +39,8 @@ pub(super) struct NcclRun<'s> {
     pub(super) failure: Option<String>,
     /// Timed iterations times aggregated calls.
     pub(super) iterations: Option<u64>,
-    /// Whether it waits after each call.
-    pub(super) blocking: bool,
+    /// How calls wait for each other.
+    pub(super) blocking: Blocking,
     /// The value of `-a`.
     pub(super) average: Option<&'s str>,
     /// What else decides how calls are timed: unlike runs are not trials of one case.
@@ -54,6 +54,47 @@ pub(super) struct NcclRun<'s> {
     pub(super) omitted: Vec<(usize, String)>,
     /// Columns and keys that the record has no place for, with the reason.
     pub(super) unread: Vec<String>,
+}
+
+/// How the calls of a run wait for each other (`-z`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Blocking {
+    /// They do not: calls are queued.
+    #[default]
+    Off,
+    /// The time of a call includes a barrier behind it: `-z 1`.
+    BarrierTimed,
+    /// The host waits for each call, and ranks do not meet: `-z 2`, since 2.19.
+    WithoutBarrier,
+    /// Ranks meet behind each call, outside of its time: `-z 3`, since 2.19.
+    BarrierUntimed,
+}
+
+impl Blocking {
+    /// What the line `Blocking Enabled: ...` says.
+    pub(super) fn from_line(bare: &str) -> Self {
+        if bare.contains("no barrier") {
+            Self::WithoutBarrier
+        } else if bare.contains("excludes barrier") {
+            Self::BarrierUntimed
+        } else {
+            Self::BarrierTimed
+        }
+    }
+
+    /// Whether ranks meet before each call.
+    fn is_isolated(self) -> bool {
+        matches!(self, Self::BarrierTimed | Self::BarrierUntimed)
+    }
+
+    /// What is timed, where no mode here times the same.
+    fn implementation(self) -> Option<&'static str> {
+        match self {
+            Self::Off | Self::BarrierUntimed => None,
+            Self::BarrierTimed => Some("-z 1: a call and a barrier"),
+            Self::WithoutBarrier => Some("-z 2: a wait behind each call"),
+        }
+    }
 }
 
 impl NcclRun<'_> {
@@ -449,8 +490,9 @@ fn calls(run: &NcclRun<'_>, op: Collective, ranks: u32) -> Vec<Option<MeasuredCa
         };
         let root = row.root.and_then(|root| u32::try_from(root).ok()).filter(|_| op.has_root());
         let call = MeasuredCall::new(op, ranks, run.by.backend, run.by.device);
+        let (isolated, implementation) = (run.blocking.is_isolated(), run.blocking.implementation());
         let by_pytorch = run.by.by_pytorch;
-        Some(MeasuredCall { dtype, bytes: row.bytes, reduce, root, isolated: run.blocking, by_pytorch, ..call })
+        Some(MeasuredCall { dtype, bytes: row.bytes, reduce, root, isolated, implementation, by_pytorch, ..call })
     };
     run.rows.iter().map(call).collect()
 }

@@ -84,11 +84,25 @@ const OWN: &[&str] = &[
     "Writing JSON output to",
     "skipping json output",
     "Reducing maxBytes to",
+    "Bitwise Repeatability",
 ];
 
-/// Whether nccl-tests wrote a line that becomes nothing. Headings of a document begin with `#`, too.
+/// How lines begin that have no `#`: what RCCL says of itself at its start, and heads of a table whose `#` a page took for
+/// the mark of a heading.
+const WITHOUT_MARK: &[&str] = &[
+    "HIP version  :",
+    "ROCm version :",
+    "Hostname     :",
+    "Librccl path :",
+    "out-of-place",
+    "(B) ",
+    "Errors with asterisks",
+];
+
+/// Whether nccl-tests or its library wrote a line that becomes nothing. Headings of a document begin with `#`, too.
 pub(super) fn is_own(text: &str, bare: &str) -> bool {
-    text.starts_with('#')
-        && !text.starts_with("##")
-        && (bare.is_empty() || OWN.iter().any(|first| bare.starts_with(first)))
+    match text.starts_with('#') {
+        true => !text.starts_with("##") && (bare.is_empty() || OWN.iter().any(|first| bare.starts_with(first))),
+        false => text == "Using devices" || WITHOUT_MARK.iter().any(|first| text.starts_with(first)),
+    }
 }

@@ -19,6 +19,8 @@ pub(super) enum NcclColumn {
     Wrong(usize),
     /// The largest difference, in versions before 2.13.
     Difference(usize),
+    /// Elements that a repeated run computed with other bits, since 2.20.
+    BitDifference(usize),
     Min(usize),
     Max(usize),
     P99(usize),
@@ -32,6 +34,10 @@ pub(super) const UNREAD: &[(NcclColumn, &str)] = &[
     (
         NcclColumn::Difference(0),
         "the column `error`: it is the largest difference, and the record counts wrong elements",
+    ),
+    (
+        NcclColumn::BitDifference(0),
+        "the column `#bitdiff`: it counts results that differ from run to run, and the record counts wrong ones",
     ),
     (NcclColumn::Variation, "the column `i_cv%`: the record has no coefficient of variation"),
     (NcclColumn::Timestamp, "the column `timestamp`: the record has the times of the first and the last row"),
@@ -99,6 +105,7 @@ pub(super) fn row<'s>(columns: &[NcclColumn], words: &[&'s str], line: usize) ->
             NcclColumn::Count
             | NcclColumn::Wrong(_)
             | NcclColumn::Difference(_)
+            | NcclColumn::BitDifference(_)
             | NcclColumn::Variation
             | NcclColumn::Timestamp => {}
         }

@@ -3,7 +3,7 @@
 use terms::Error;
 
 use super::command::{self, Commands, JoinedLine};
-use super::nccl::{Collector, NcclRun, REDUCTION, fact, of_graph, plain, version_of_code};
+use super::nccl::{Blocking, Collector, NcclRun, REDUCTION, fact, of_graph, plain, version_of_code};
 use super::nccl_debug;
 use super::nccl_lines::{NO_METHOD, Ranks, is_own};
 use super::nccl_row::{NcclColumn, UNREAD, has_type, is_damaged, row};
@@ -364,9 +364,12 @@ impl<'s> Reader<'s> {
                 self.run.notes.push(format!("line {number}: {}", plain(bare)));
             }
             self.run.facts.push(("out of bounds values", value(bare)));
+        } else if bare.starts_with("Bitwise mismatches") {
+            if bare.contains("FAILED") {
+                self.run.notes.push(format!("line {number}: {}", plain(bare)));
+            }
         } else if bare.starts_with("Blocking Enabled") {
-            self.run.blocking = true;
-            // `-z 1` times the barrier behind each call, too, and `-z 3` does not.
+            self.run.blocking = Blocking::from_line(bare);
             self.method(bare);
             self.run.notes.push(plain(bare));
         } else if bare.starts_with("Per-Iteration Report") {
@@ -460,6 +463,7 @@ impl<'s> Reader<'s> {
                 "busbw" => half(NcclColumn::Busbw),
                 "#wrong" => half(NcclColumn::Wrong),
                 "error" => half(NcclColumn::Difference),
+                "#bitdiff" => half(NcclColumn::BitDifference),
                 "i_min" => half(NcclColumn::Min),
                 "i_max" => half(NcclColumn::Max),
                 "i_p99" => half(NcclColumn::P99),
@@ -475,7 +479,8 @@ impl<'s> Reader<'s> {
                         tool => tool,
                     };
                     let known = format!(
-                        "size count type {REDUCTION} root time algbw busbw #wrong error i_min i_max i_p99 i_cv% timestamp"
+                        "size count type {REDUCTION} root time algbw busbw #wrong error #bitdiff i_min i_max i_p99 \
+                         i_cv% timestamp"
                     );
                     return Err(unknown_column(self.source, number, tool, word, &known));
                 }

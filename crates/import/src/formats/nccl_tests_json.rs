@@ -3,7 +3,9 @@
 use serde_json::{Map, Value};
 use terms::Error;
 
-use super::nccl::{Collector, Half, NcclRun, Printed, REDUCTION, RawLine, fact, of_graph, plain, version_of_code};
+use super::nccl::{
+    Blocking, Collector, Half, NcclRun, Printed, REDUCTION, RawLine, fact, of_graph, plain, version_of_code,
+};
 use crate::collective::MeasuredBy;
 use crate::json::{parsed, parsed_values};
 use crate::{Content, Format, Source};
@@ -247,7 +249,7 @@ fn head(root: &Value) -> NcclRun<'_> {
         );
     }
     if let Some(config) = root.get("config") {
-        configure(&mut run, config);
+        configure(&mut run, config, &arguments);
     }
     for error in list(root, "errors").iter().filter_map(Value::as_str).filter(|error| !error.is_empty()) {
         run.notes.push(format!("error: {}", plain(error)));
@@ -343,7 +345,22 @@ fn unread(value: &Value, of: &str, known: &[&str], into: &mut Vec<String>) {
     }
 }
 
-fn configure(run: &mut NcclRun<'_>, config: &Value) {
+/// How calls wait, where the file says that they do: it has one word for all values of `-z`. Calls of Rankmark begin at one
+/// instant.
+fn blocking(arguments: &[&str], is_ours: bool) -> Blocking {
+    let value = arguments.iter().enumerate().find_map(|(at, word)| match *word {
+        "-z" | "--blocking" => arguments.get(at + 1).copied(),
+        word => word.strip_prefix("--blocking=").or_else(|| word.strip_prefix("-z")),
+    });
+    match value {
+        Some("2") => Blocking::WithoutBarrier,
+        Some("3") => Blocking::BarrierUntimed,
+        _ if is_ours => Blocking::BarrierUntimed,
+        _ => Blocking::BarrierTimed,
+    }
+}
+
+fn configure(run: &mut NcclRun<'_>, config: &Value, arguments: &[&str]) {
     let is_option = |value: &Value| !value.is_array() && !value.is_object();
     let options = config.as_object().into_iter().flatten().filter(|(_, value)| is_option(value));
     let options: Vec<String> =
@@ -384,7 +401,9 @@ fn configure(run: &mut NcclRun<'_>, config: &Value) {
     let repeats = whole("aggregated_iterations").unwrap_or(1).saturating_mul(graph.unwrap_or(1));
     run.iterations = whole("iterations").map(|iterations| iterations.saturating_mul(repeats));
     run.notes.extend(graph.map(of_graph));
-    run.blocking = config.get("blocking_collectives").and_then(Value::as_str) == Some("true");
+    if config.get("blocking_collectives").and_then(Value::as_str) == Some("true") {
+        run.blocking = blocking(arguments, run.by.is_ours);
+    }
 }
 
 fn line<'v>(source: &Source, place: &str, number: usize, row: &'v Map<String, Value>) -> Result<RawLine<'v>, Error> {

@@ -148,12 +148,24 @@ fn bar(text: &str) -> Result<Option<LoggedStep>, TextFault> {
     let (_, values) = text.split_once(" [").ok_or_else(cut)?;
     let (values, _) = values.split_once(']').ok_or_else(cut)?;
     let values = format!("{values} ]");
+    // Before the first value is known, its place is empty.
+    let behind = values.split_once(TIME).map_or("", |(_, behind)| behind.trim_start_matches('=').trim_start());
+    if behind.starts_with([',', ']']) {
+        return Ok(None);
+    }
     let wrong = |what: &str| TextFault::Wrong(format!("expected {what} of a progress bar of NeMo"));
     let epoch = exact(text, "Epoch ")?.ok_or_else(|| wrong("the epoch"))?;
     let (done, all) = position(text).ok_or_else(|| wrong("the position, as in `60/500`"))?;
-    let number = epoch.checked_mul(all).and_then(|before| before.checked_add(done));
+    let number = match all {
+        Some(all) => epoch.checked_mul(all).and_then(|before| before.checked_add(done)),
+        None => (epoch == 0).then_some(done),
+    };
     // Large numbers of steps are rounded here; then the position counts.
     let global = exact(&values, "global_step=")?.and_then(|step| step.checked_add(1));
+    if all.is_none() && global.or(number).is_none() {
+        let why = "neither the position of the bar nor `global_step` tells which step it shows";
+        return Err(TextFault::Cut(why.to_owned()));
+    }
     let time_s = number_after(&values, "train_step_timing in s=", plain)?.filter(|time| *time > 0.0);
     Ok(Some(LoggedStep {
         number: global.or(number).ok_or_else(|| wrong("the position"))?,
@@ -164,12 +176,16 @@ fn bar(text: &str) -> Result<Option<LoggedStep>, TextFault> {
     }))
 }
 
-/// `60/500` before the bracket of a progress bar.
-fn position(text: &str) -> Option<(u64, u64)> {
+/// `60/500` before the bracket of a progress bar; `60/?` where the number of all steps is not known.
+fn position(text: &str) -> Option<(u64, Option<u64>)> {
     let (before, _) = text.split_once(" [")?;
     let (done, all) = before.rsplit([' ', '|']).next()?.split_once('/')?;
-    let (done, all) = (done.parse().ok()?, all.parse().ok()?);
-    (done <= all).then_some((done, all))
+    let done = done.parse::<u64>().ok()?;
+    if all == "?" {
+        return Some((done, None));
+    }
+    let all = all.parse::<u64>().ok().filter(|all| done <= *all)?;
+    Some((done, Some(all)))
 }
 
 /// A whole number that is printed with all its digits; None where it is rounded, as `2e+3` is.

@@ -88,7 +88,7 @@ impl OsuReader<'_> {
             self.end_table();
             return self.begin(number, title);
         }
-        let bare = text.strip_prefix('#').map(str::trim);
+        let bare = behind_mark(text);
         if bare.is_some_and(is_of_another) || text.starts_with("#bytes") {
             self.end_table();
         }
@@ -281,6 +281,17 @@ impl OsuReader<'_> {
         self.results();
         self.table = None;
     }
+}
+
+/// What stands behind the `#` of a line. Who copies a rendered page loses it, because there it marks a heading.
+fn behind_mark(text: &str) -> Option<&str> {
+    let has_unit = || text.contains("(us)") || text.contains("(MB/s)");
+    let is_own = || {
+        (osu_table::is_header(text) && has_unit())
+            || text.starts_with("Datatype: MPI_")
+            || Buffers::of_line(text).is_some()
+    };
+    text.strip_prefix('#').map(str::trim).or_else(|| is_own().then_some(text))
 }
 
 /// Whether a line behind its `#` is of another program's table.

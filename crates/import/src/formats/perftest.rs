@@ -76,7 +76,9 @@ impl PerftestTest {
         let title = text.trim().strip_suffix(" Test")?;
         let words: Vec<&str> = title.split_ascii_whitespace().collect();
         let (verb, rest) = words.split_first()?;
-        let name = match (*verb, rest) {
+        // With `--post_list` or without: how many messages one call posts is a field.
+        let rest: Vec<&str> = rest.iter().copied().filter(|word| !matches!(*word, "Post" | "List")).collect();
+        let name = match (*verb, rest.as_slice()) {
             ("RDMA_Write", ["BW"] | ["Bidirectional", "BW"]) => Some("write_bw"),
             ("RDMA_Read", ["BW"] | ["Bidirectional", "BW"]) => Some("read_bw"),
             ("Send", ["BW"] | ["Bidirectional", "BW"]) => Some("send_bw"),
@@ -210,7 +212,7 @@ impl PerftestReader<'_> {
             return Ok(());
         }
         if let Some(test) = self.test.as_mut().filter(|_| self.table.is_none()) {
-            for (key, name) in FIELDS {
+            for (key, name) in FIELDS.iter().filter(|_| !text.starts_with("Recv Post List")) {
                 test.fields.extend(told(text, key).map(|value| (*name, value)));
             }
             if let Some(device) = told(text, "Device") {
@@ -334,6 +336,7 @@ const FIELDS: &[(&str, &str)] = &[
     ("Connection type", "connection"),
     ("Number of qps", "queue_pairs"),
     ("TX depth", "tx_depth"),
+    ("Post List", "post_list"),
     ("Mtu", "mtu"),
     ("Link type", "link"),
 ];
@@ -429,6 +432,9 @@ fn is_own(text: &str) -> bool {
         "ibv_wr* API",
         "TX depth",
         "RX depth",
+        "Post List",
+        "Recv Post List",
+        "Using DDP",
         "CQ Moderation",
         "CQE Poll Batch",
         "Mtu ",

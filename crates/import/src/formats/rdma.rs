@@ -15,6 +15,7 @@ static FIELDS: &[Field] = &[
     Field::new(Kind::Text, None, "connection type: RC, UC, UD, DC").named("connection"),
     Field::new(Kind::Whole(1, 1 << 24), None, "number of queue pairs").named("queue_pairs"),
     Field::new(Kind::Whole(1, 1 << 32), None, "messages in flight of a queue pair").named("tx_depth"),
+    Field::new(Kind::Whole(1, 1 << 24), None, "messages that one call posts").named("post_list"),
     Field::new(Kind::Whole(1, 1 << 16), None, "bytes of a packet").named("mtu"),
     Field::new(Kind::Text, None, "link type: IB, Ethernet").named("link"),
     Field::new(Kind::Text, Some("host"), "memory of the buffers: host, cuda, rocm").named("memory"),

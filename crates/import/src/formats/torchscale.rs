@@ -3,7 +3,7 @@
 use terms::Error;
 
 use crate::fields::{MappedFields, flag, items, one_of, text, wholes};
-use crate::plan_text::{PlanText, joined, list, quoted};
+use crate::plan_text::{PlanText, joined, list, quoted, ranks_of_user};
 use crate::tree::{self, one_line, shown};
 use crate::{Content, ForeignPlan, Format, Source};
 
@@ -68,7 +68,7 @@ fn plan(source: &Source, mut fields: MappedFields<'_>) -> Result<ForeignPlan, Er
         names.push(quoted(model));
     }
     let batches = fields.take("batch_sizes").map(|node| wholes(source, "batch_sizes", node, 1, 1 << 20)).transpose()?;
-    let ranks = fields.take("gpu_counts").map(|node| wholes(source, "gpu_counts", node, 1, 1024)).transpose()?;
+    let counts = fields.take("gpu_counts").map(|node| wholes(source, "gpu_counts", node, 1, 1024)).transpose()?;
     fields.finish(FIELDS)?;
     plan.line(0, "cases:");
     plan.line(1, "- benchmark: training");
@@ -77,9 +77,14 @@ fn plan(source: &Source, mut fields: MappedFields<'_>) -> Result<ForeignPlan, Er
     plan.line(2, "strategy: data # DistributedDataParallel");
     plan.line(2, "synchronised: false # DistributedDataParallel leaves batch norm to each replica");
     plan.became("DistributedDataParallel", "strategy: data, synchronised: false (batch norm of each replica)");
-    let ranks = ranks.unwrap_or_else(|| vec![1]);
-    plan.line(2, &format!("ranks: {} # gpu_counts", list(&ranks)));
-    plan.became(format!("gpu_counts: {}", joined(&ranks)), format!("ranks: {}", list(&ranks)));
+    let given = if counts.is_none() { ranks_of_user(source, &mut plan) } else { None };
+    let counts = counts.unwrap_or_else(|| vec![1]);
+    let ranks = given.unwrap_or_else(|| list(&counts));
+    plan.line(2, &format!("ranks: {ranks} # gpu_counts"));
+    match plan.plan.has_given_ranks {
+        true => plan.became("no gpu_counts", format!("ranks: {ranks}, as given")),
+        false => plan.became(format!("gpu_counts: {}", joined(&counts)), format!("ranks: {ranks}")),
+    }
     if let Some(batches) = batches {
         plan.line(2, &format!("batch: {} # batch_sizes, of each rank", list(&batches)));
         plan.became(format!("batch_sizes: {}", joined(&batches)), format!("batch: {} on each rank", list(&batches)));

@@ -162,8 +162,11 @@ impl TqdmReader<'_> {
                 (track.last, track.line, track.loss) = (here, line, loss.or(track.loss));
                 return Ok(());
             }
-            let is_next = track.all == bar.all && track.epoch < epoch && here.1 <= track.last.1;
-            if !is_next && bar.done > 1 {
+            // A loop begins another bar where one is complete. Its first steps may have been too quick to show.
+            let is_complete = track.all == bar.all && track.last.0 == track.all;
+            let is_next = track.all == bar.all && track.epoch < epoch && (is_complete || here.1 <= track.last.1);
+            let is_trial = is_complete && track.epoch == epoch;
+            if !is_next && !is_trial && bar.done > 1 {
                 let what = format!(
                     "a bar of {}/{} at {} s stands behind one of {}/{} at {} s",
                     here.0, bar.all, here.1, track.last.0, track.all, track.last.1
@@ -183,14 +186,20 @@ impl TqdmReader<'_> {
     /// Adds what the bars so far tell.
     fn flush(&mut self) -> Result<(), Error> {
         for (writer, track) in std::mem::take(&mut self.tracks) {
-            let seconds = (track.last.1 - track.first.1) as f64;
-            match bars::step_time(track.last.0 - track.first.0, seconds) {
+            // Of a bar that closed, a terminal may keep the last state alone.
+            let is_alone = track.first == track.last && track.last.0 == track.all;
+            let (from, began) = if is_alone { (0, 0) } else { track.first };
+            let seconds = (track.last.1 - began) as f64;
+            match bars::step_time(track.last.0 - from, seconds) {
                 Ok((time_s, note)) => {
                     let number = track.epoch.map_or(track.last.0, |epoch| epoch.saturating_add(1));
                     let global_batch = self.log.job.global_batch;
                     let step = LoggedStep { number, time_s, global_batch, loss: track.loss, ..LoggedStep::default() };
                     self.log.step(Logged { line: track.line, writer, time: None, step })?;
                     self.log.note_all(vec![note, NOTE.to_owned()]);
+                    if is_alone {
+                        self.log.note_all(vec![ALONE.to_owned()]);
+                    }
                     if self.source.given("ranks").is_none() && self.log.job.global_batch.is_some() {
                         self.log.note_all(vec![trainer_batches::NOTE.to_owned()]);
                     }
@@ -214,6 +223,10 @@ impl TqdmReader<'_> {
 /// What is said of every such time.
 const NOTE: &str = "a step is one of the progress bar; evaluations, checkpoints and samples between the bars count, and the rate \
                     that the bar shows is not read: it is smoothed";
+
+/// What is said of a bar without a state before its last one.
+const ALONE: &str =
+    "a bar that shows its end alone counts from its begin, so the time of a step has the start of the loop";
 
 /// The epoch that a bar is of.
 fn epoch(title: &str) -> Option<u64> {

@@ -15,7 +15,7 @@ pub(super) struct KnownVersions {
 }
 
 /// nccl-tests, and rccl-tests, which follows it.
-pub(super) const NCCL_TESTS: KnownVersions = KnownVersions { tool: "nccl-tests", ranges: &[((2, 0), (2, 19))] };
+pub(super) const NCCL_TESTS: KnownVersions = KnownVersions { tool: "nccl-tests", ranges: &[((2, 0), (2, 20))] };
 pub(super) const RCCL_TESTS: KnownVersions = KnownVersions { tool: "rccl-tests", ..NCCL_TESTS };
 pub(super) const OSU: KnownVersions = KnownVersions { tool: "the OSU Micro-Benchmarks", ranges: &[((3, 0), (7, 5))] };
 pub(super) const IMB: KnownVersions = KnownVersions {

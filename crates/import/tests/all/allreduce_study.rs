@@ -14,16 +14,18 @@ fn rows_become_cases_of_pytorch() {
         lines(&results),
         [
             format!(
-                "{shape}=2 backend=gloo runtime=pytorch dtype=f32 bytes=1000000 reduce=sum in_place=true mode=isolated on cpu: \
+                "{shape}=2 backend=gloo runtime=pytorch dtype=f32 bytes=1000000 reduce=sum in_place=true on cpu: \
                      800.000 us mean 800.000 std 100.000 min 700.000 max 1200.000"
             ),
             format!(
-                "{shape}=6 backend=gloo runtime=pytorch dtype=f32 bytes=1000000000 reduce=sum in_place=true mode=isolated on cpu: \
+                "{shape}=6 backend=gloo runtime=pytorch dtype=f32 bytes=1000000000 reduce=sum in_place=true on cpu: \
                      950500.000 us mean 950500.000 std 12500.000 min 930250.000 max 990000.000"
             ),
         ]
     );
     assert!(results.notes.iter().any(|note| note.contains("1e6 bytes")), "{:?}", results.notes);
+    // As `rankmark comm --num-processes 2 --data-sizes 1` runs it: the two can be compared.
+    assert!(results.notes.iter().any(|note| note.contains("the mode is `streaming`")), "{:?}", results.notes);
     assert!(results.notes.contains(&"`bandwidth_gb_s` is computed again from size, ranks and time".to_owned()));
     assert_eq!(results.all_omitted(), ["line 4: it has no time, or an element type that rankmark does not have"]);
 }

@@ -81,6 +81,9 @@ fn ranks_that_the_table_does_not_tell_come_from_elsewhere_and_must_fit() {
     let given = read(&source(&text).with_given("ranks", "8")).unwrap();
     // 1.45 GiB = 1,556,925,645 bytes in 135.56 ms: 91.88 Gb/s, as printed (91.67, a mean of two).
     assert!(lines(&given[0])[5].contains("ranks=8") && lines(&given[0])[5].contains("bytes=1556925645"));
+    // Who quotes a table may put a mark before its first line alone.
+    let quoted = read(&source(&format!("`{text}")).with_given("ranks", "8")).unwrap();
+    assert_eq!(lines(&quoted[0]), lines(&given[0]));
     let launched = one(&format!("[INFO] [launch.py:162:main] dist_world_size=4\n{text}"));
     assert!(lines(&launched)[0].contains("ranks=4"));
     let why = read(&source(&self::text("zero3.txt")).with_given("ranks", "8")).unwrap_err().to_string();

@@ -7,6 +7,14 @@ fn text() -> String {
 }
 
 #[test]
+fn a_page_may_have_taken_the_marks_of_lines() {
+    let whole = "# Intel(R) MPI Benchmarks 2021.6, MPI-1 part\n# Benchmarking Allreduce\n# #processes = 4\n       \
+                 #bytes #repetitions  t_min[usec]  t_max[usec]  t_avg[usec]\n 4  1000  5.00  6.00  5.50\n";
+    let pasted = whole.replace("# ", "");
+    assert_eq!(lines(&one(&pasted)), lines(&one(whole)));
+}
+
+#[test]
 fn several_benchmarks_of_one_file() {
     let results = one(&text());
     assert_eq!(

@@ -40,6 +40,18 @@ fn nccl_tests_tells_ranks_iterations_and_percentiles() {
     assert!(!results.notes.iter().any(|note| note.contains("bw of")), "{:?}", results.notes);
 }
 
+/// The file has one word for `-z 1`, `-z 2` and `-z 3`.
+#[test]
+fn the_arguments_tell_how_calls_wait() {
+    let kind = |value: &str| {
+        let on = nccl().replace("\"blocking_collectives\":\"false\"", "\"blocking_collectives\":\"true\"");
+        let (shape, _) = one(&on.replace("\"-g\"", &format!("{value}\"-g\""))).shapes()[0].clone();
+        (shape.fields.contains(&("mode", "isolated".into())), shape.implementation.is_some())
+    };
+    let found = ["", "\"-z\",\"1\",", "\"--blocking=2\",", "\"-z\",\"3\","].map(kind);
+    assert_eq!(found, [(true, true), (true, true), (false, true), (true, false)]);
+}
+
 #[test]
 fn times_of_processes_are_kept_and_name_the_slow_one() {
     let time = |process: usize, at: usize| {

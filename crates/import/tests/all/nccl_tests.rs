@@ -158,6 +158,25 @@ fn per_iteration_columns_blocking_and_timestamps_are_read() {
     assert_eq!(results.facts["last row, local time"], "2026-07-09 16:03:22");
 }
 
+/// `-Y N` of 2.20 repeats a call and counts what differs.
+#[test]
+fn columns_of_differing_bits_are_known() {
+    let text = text("2.19.txt").replace("#wrong", "#wrong #bitdiff");
+    let rows: String = text
+        .lines()
+        .map(|line| match line.trim_start().starts_with(|first: char| first.is_ascii_digit()) {
+            true => {
+                let words: Vec<&str> = line.split_whitespace().collect();
+                format!("{} 0 {} 0\n", words[..9].join(" "), words[9..].join(" "))
+            }
+            false => format!("{line}\n"),
+        })
+        .collect();
+    let (plain, repeated) = (one(&self::text("2.19.txt")), one(&rows));
+    assert_eq!(lines(&repeated), lines(&plain));
+    assert!(repeated.all_omitted().iter().any(|what| what.starts_with("the column `#bitdiff`")));
+}
+
 #[test]
 fn a_command_line_tells_how_times_are_merged() {
     let text = text("2.19.txt").replace("-g 8\n", "-g 8 -a 3\n");
@@ -311,10 +330,10 @@ fn runs_of_other_options_are_no_trials_of_one_case() {
 #[test]
 fn versions_that_nobody_has_seen_are_read_with_a_note() {
     let whole = text("2.19.txt");
-    for version in ["9.99.0", "2.20.0", "two"] {
+    for version in ["9.99.0", "2.21.0", "two"] {
         let results = one(&whole.replace("2.19.4", version));
         assert_eq!(lines(&results), lines(&one(&whole)));
-        let note = format!("line 2: version `{version}` of nccl-tests is new to this reader, which knows 2.0 to 2.19");
+        let note = format!("line 2: version `{version}` of nccl-tests is new to this reader, which knows 2.0 to 2.20");
         assert!(results.notes.iter().any(|noted| noted.starts_with(&note)), "{:?}", results.notes);
     }
     let notes = one(&text("rccl_2.17.txt").replace("rccl-tests version 2.17.9", "rccl-tests version 3.0.1")).notes;

@@ -26,6 +26,19 @@ fn ranks_come_from_the_command_line_above_or_from_the_user() {
 }
 
 #[test]
+fn a_page_may_have_taken_the_marks_of_lines() {
+    for file in ["7.4_allgather.txt", "7.2_latency.txt"] {
+        let whole = text(file);
+        let pasted: String = whole.lines().map(|line| format!("{}\n", line.trim_start_matches(['#', ' ']))).collect();
+        let found = |text: &str| -> Vec<String> {
+            read(&source(text).with_given("ranks", "3")).unwrap().iter().flat_map(lines).collect()
+        };
+        assert_eq!(found(&pasted), found(&whole), "{file}");
+        assert!(!found(&whole).is_empty(), "{file}");
+    }
+}
+
+#[test]
 fn the_size_of_an_all_gather_is_one_ranks_part() {
     let source = source(&text("7.4_allgather.txt")).with_given("ranks", "3");
     let results = &read(&source).unwrap()[0];

@@ -47,6 +47,19 @@ fn both_ways_is_a_case_of_its_own() {
     assert!(found[4].contains("bytes=8388608") && found[4].contains("gbs 25.57375"), "{found:?}");
 }
 
+/// `--post_list`: other times, and so other cases. Two equal runs of it are trials.
+#[test]
+fn lists_of_messages_are_a_field() {
+    let text = text("both_ways.rst")
+        .replace("Bidirectional BW Test", "Bidirectional Post List BW Test")
+        .replace("   CQ Moderation", "   Post List       : 64\n   CQ Moderation");
+    let found = lines(&one(&text));
+    let has_list = |line: &String| line.contains(" tx_depth=128 post_list=64 mtu=4096 ");
+    assert!(found.len() == 5 && found.iter().all(has_list), "{found:?}");
+    let (_, run) = text.split_once("localhost\n").unwrap();
+    assert_eq!(one(&run.repeat(2)).runs(), 2);
+}
+
 #[test]
 fn rates_that_do_not_fit_their_messages_are_left_out() {
     let whole = text("both_ways.rst");

@@ -221,6 +221,12 @@ fn torchscale_trains_on_ranks_and_keeps_profiling() {
     );
     let (foreign, plan) = made(&text.replace("enabled: true", "enabled: false"));
     assert!(!plan.profiling && foreign.read_as.iter().any(|read| read.contains("profiling.enabled: false -> ")));
+    // `--ranks` stands in for what the file does not say, and for nothing else.
+    let given = |text: &str| foreign_of(&source(text).on(here(Err("no torch"))).with_given("ranks", "3")).unwrap();
+    let has_own = given(&text);
+    assert!(!has_own.has_given_ranks && plan_of(&has_own).cases.len() == 2 * 3 * 4);
+    let has_none = given("models: [resnet50]\nbatch_sizes: [8]\n");
+    assert!(has_none.has_given_ranks && plan_of(&has_none).cases.iter().all(|case| case.ranks() == 3));
     let (foreign, _) = made(&text.replace("  tool: \"nsys\"\n", ""));
     assert!(!foreign.warnings.iter().any(|warning| warning.contains("profiling.tool")), "{:?}", foreign.warnings);
 }

@@ -64,6 +64,36 @@ fn what_stands_between_two_runs_makes_them_different() {
     let outer = blocking(&quick, "wait and barrier after each outer iteration (-n); reported time excludes barrier");
     assert_eq!(trials(&(inner.clone() + &outer)), [[77.2], [18.8]]);
     assert_eq!(trials(&(inner.clone() + &inner)), [[77.2, 77.2]]);
+    // Neither are they cases of one name in two files: only `-z 3` times what `isolated` does.
+    let alone = blocking(&quick, "wait after each inner iteration (-m), no barrier");
+    let kind = |text: &str| {
+        let (shape, _) = one(text).shapes()[0].clone();
+        (shape.fields.contains(&("mode", "isolated".into())), shape.implementation.unwrap_or_default())
+    };
+    assert_eq!(
+        [kind(&quick), kind(&inner), kind(&alone), kind(&outer)],
+        [
+            (false, String::new()),
+            (true, "-z 1: a call and a barrier".to_owned()),
+            (false, "-z 2: a wait behind each call".to_owned()),
+            (true, String::new()),
+        ]
+    );
+    // RCCL says what it is at its start, and pages take `#` for the mark of a heading.
+    let banner = "HIP version  : 7.1.2\nROCm version : 7.1.0\nHostname     : node-a\nLibrccl path : /opt/a.so.1\n#\n";
+    let of_rccl = |run: &str| run.replace("GB\n#\n", &format!("GB\n{banner}"));
+    assert_eq!(trials(&(of_rccl(&slow) + &of_rccl(&quick))), [[77.2, 18.8]]);
+    let pasted = |run: &str| -> String {
+        run.lines().map(|line| format!("{}\n", line.strip_prefix('#').unwrap_or(line))).collect()
+    };
+    assert_eq!(trials(&(pasted(&slow) + &pasted(&quick))), [[77.2, 18.8]]);
+    // Repeated runs compare bits since 2.20.
+    let repeated = |run: &str| {
+        let said = "#\n# Bitwise Repeatability: 3 comparisons after one reference run \n# Using";
+        let counted = "# Bitwise mismatches   : 0 OK\n# Avg bus";
+        run.replace("#\n# Using", said).replace("# Avg bus", counted)
+    };
+    assert_eq!(trials(&(repeated(&slow) + &repeated(&quick))), [[77.2, 18.8]]);
     let records = read(&source(&format!("### Before\n{slow}### After\n{quick}"))).unwrap();
     assert_eq!(
         records.iter().map(|results| results.facts["heading"].as_str()).collect::<Vec<_>>(),

@@ -293,6 +293,26 @@ fn progress_bars_tell_whole_seconds_and_no_rate() {
     assert_eq!(times(&epochs), [[2500.0]]);
     let results = read(&given(&epochs)).unwrap().remove(0);
     assert_eq!(results.shapes()[0].1[0].iterations, Some(2));
+    // A terminal keeps the last state of each bar, and an epoch may take longer than the one before.
+    let closed = bar("Epoch 0", 100, 100, 220) + &bar("Epoch 1", 100, 100, 240);
+    assert_eq!(times(&closed), [[2300.0]]);
+    let results = read(&given(&closed)).unwrap().remove(0);
+    assert!(results.notes.iter().any(|note| note.contains("its end alone")), "{:?}", results.notes);
+    // Loops without a name are trials, whatever of their first steps is shown.
+    let loops = steps(&[(1, 3), (90, 183)]) + &steps(&[(5, 10), (90, 197)]);
+    assert_eq!(times(&loops), [[2022.472, 2200.0]]);
+}
+
+#[test]
+fn bars_of_nemo_need_no_number_of_all_steps() {
+    let bar = |position: &str, values: &str| format!("Epoch 0: :   0%|      | {position} [00:10<00:00, {values}]\n");
+    let step = |at: u32, time: &str| {
+        let values =
+            format!("v_num=, reduced_train_loss=10.40, global_step={at}.000, train_step_timing in s={time}, val_loss=");
+        bar(&format!("{}/?", at + 1), &values)
+    };
+    let empty = bar("1/?", "v_num=, reduced_train_loss=, global_step=, train_step_timing in s=, val_loss=");
+    assert_eq!(times(&(empty + &step(1, "3.500") + &step(2, "4.500"))), [[4000.0]]);
 }
 
 #[test]
@@ -301,10 +321,13 @@ fn deepspeed_before_december_2022_tells_steps_by_its_engine() {
     let results = read(&given(&text)).unwrap().remove(0);
     // Steps 40, 50 and 60: 15.145 s and 15.144 s. A rate since the start is not one of a step.
     assert_eq!(case(&results), ("program=deepspeed ranks=8".to_owned(), 1514.45, vec![]));
-    assert!(results.notes.iter().any(|note| note.contains("`SamplesPerSec` of this version is a mean")));
+    assert!(results.notes.iter().any(|note| note.contains("rates of this version are means")));
+    // From June to December 2022 each micro step had a rate.
+    let micro = text.replace(", SamplesPerSec=", ", RunningAvgSamplesPerSec=90.25, CurrSamplesPerSec=");
+    assert_eq!(case(&read(&given(&micro)).unwrap().remove(0)), case(&results));
     let without: String =
         text.lines().map(|line| line.split_once("] ").unwrap_or(("", line)).1.to_owned() + "\n").collect();
-    assert!(why(&without).contains("`SamplesPerSec` is a mean, and no two lines have times"), "{}", why(&without));
+    assert!(why(&without).contains("not those of steps, and no two lines have"), "{}", why(&without));
 }
 
 #[test]

@@ -64,6 +64,27 @@ fn without_a_batch_the_times_of_lines_tell_how_long_a_step_takes() {
 }
 
 #[test]
+fn a_log_of_gpt_neox_is_one_of_megatron() {
+    let step = |at: u32, ms: f64| {
+        format!(
+            " samples/sec: 31.200 | iteration {at:8}/   10000 | elapsed time per iteration (ms): {ms:.1} | \
+             learning rate: 2.111E-06 | approx flops per GPU: 110.5TFLOPS | lm_loss: 1.100000E+01 | \
+             number of skipped iterations:   0 | number of nan iterations:   0 |\n"
+        )
+    };
+    let arguments = "  seq_length ...................... 2048........................updated\n  \
+                     train_batch_size ................ 32..........................updated\n  \
+                     world_size ...................... 8...........................default\n";
+    let steps = step(1, 9000.0) + &step(2, 4000.0) + &step(3, 4100.0) + &step(4, 4200.0);
+    let (fields, figures, _) = case(&one(&(arguments.to_owned() + &steps)));
+    assert_eq!(fields, "program=megatron ranks=8 global_batch=32 sequence=2048");
+    assert_eq!(figures[0], ("time_s", 4.1));
+    for figure in [("tflops_per_rank", 110.5), ("loss", 11.0), ("samples_per_s", 32.0 / 4.1)] {
+        assert!(figures.contains(&figure), "{figure:?}: {figures:?}");
+    }
+}
+
+#[test]
 fn a_log_of_megatron_has_steps_throughput_and_memory() {
     let results = one(&sample("megatron", "eight_ranks.txt"));
     let (fields, figures, trials) = case(&results);

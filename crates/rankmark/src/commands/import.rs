@@ -200,6 +200,7 @@ fn import_file(
         Content::Plan(plan) => {
             let of_results = [("op", given.op.is_some()), ("output-dir", given.output_dir.is_some())];
             refuse_given(&of_results, &is_for("results", "a configuration"))?;
+            refuse_ranks(given, &source, &plan)?;
             show_plan(&source, found.format, &plan, given.json)
         }
         Content::Results(results) => {
@@ -211,6 +212,15 @@ fn import_file(
             write(&name, found.format, records, (given.output_dir.as_ref(), made), given.json)
         }
     }
+}
+
+/// Refuses a number of ranks where the configuration has its own: it would change nothing.
+fn refuse_ranks(given: &Import, source: &Source, plan: &ForeignPlan) -> Result<(), Failure> {
+    if given.ranks.is_none() || plan.has_given_ranks {
+        return Ok(());
+    }
+    Err(Failure::new(format!("`--ranks` is for files that do not say how many ranks run, and {} does", source.name()))
+        .hint("leave `--ranks` out, and change `ranks` in the plan that is printed"))
 }
 
 /// Names the records that stay when a file after theirs cannot be imported.
