@@ -160,7 +160,11 @@ fn check_ranks(fields: &Fields) -> Result<(), FieldError> {
 fn check_in_place(fields: &Fields) -> Result<(), FieldError> {
     let op = fields.op;
     if fields.in_place == Some(true) && !has_in_place_form(op) {
-        return Err(problem("in_place", format!("{op} has no in-place form"), "leave `in_place` out, or give false"));
+        return Err(problem(
+            "in_place",
+            format!("{op} has no in-place form"),
+            "set `in_place: false`, or leave it out",
+        ));
     }
     Ok(())
 }
@@ -201,7 +205,7 @@ fn round_size(fields: &mut Fields, case: &mut Case) {
         case.caveats.push(Caveat::SizeRounded);
     }
     if fields.bytes == 0 {
-        case.skip = Some(format!("{requested} bytes hold no whole element for each of {ranks} ranks: nothing to do"));
+        case.skip = Some(format!("{requested} bytes are too few for one element on each of {ranks} ranks"));
     }
 }
 
@@ -221,7 +225,7 @@ fn check_exactness(fields: &Fields) -> Result<(), FieldError> {
         None => Err(problem(
             "dtype",
             format!("{reduce} of {dtype} over {ranks} ranks has no exact result to check against"),
-            "a wider type, for example f32",
+            "use a wider type, for example f32",
         )),
     }
 }

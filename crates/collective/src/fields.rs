@@ -126,7 +126,7 @@ record::fields! {
         refine: Option<u32> = setting(
             Kind::Whole(3, 64),
             None,
-            "adds sizes where the curve of time bends, up to so many",
+            "maximum number of sizes; adds sizes where the time curve bends",
         ),
         trace_calls: Option<u64> = traced(Kind::Whole(1, MOST_CALLS), "calls of a rank"),
         trace_steps: Option<u64> =

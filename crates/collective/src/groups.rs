@@ -166,7 +166,7 @@ pub(super) fn resolve(fields: &mut Fields, by_torch: bool) -> Result<(), FieldEr
             "use another operation, for example send_recv",
         ),
         () if fields.alone.is_some_and(|alone| alone >= groups.count()) => {
-            Err(problem(ALONE, format!("there are {} groups, numbered from 0", groups.count()), "a smaller number"))
+            Err(problem(ALONE, format!("there are {} groups, numbered from 0", groups.count()), "use a smaller number"))
         }
         () => Ok(()),
     }

@@ -41,7 +41,7 @@ pub(super) fn check(case: &Case, fields: &Fields) -> Result<(), FieldError> {
         return Err(problem("inject", message, "leave one of the two out"));
     }
     if fields.op == Collective::Barrier {
-        return Err(problem(name, "a barrier between calls has no data to check", "another operation"));
+        return Err(problem(name, "a barrier between calls has no data to check", "use another operation"));
     }
     if fields.aggregate.is_some() {
         return check_group(fields);

@@ -53,10 +53,11 @@ fn check_bound(fields: &Fields) -> Result<(), FieldError> {
         return Ok(());
     }
     let message = format!(
-        "rounding may change {reduce} of {} over {ranks} ranks by half of its value: a check with random numbers would be meaningless",
+        "rounding may change the {reduce} of {} over {ranks} ranks by half of its value, so a check with random \
+         numbers would prove nothing",
         fields.dtype
     );
-    Err(problem("data", message, "a wider type, for example `dtype: f32`"))
+    Err(problem("data", message, "use a wider type, for example `dtype: f32`"))
 }
 
 /// The metrics of a case whose results were compared.

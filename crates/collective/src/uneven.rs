@@ -50,7 +50,7 @@ fn read(path: &str, ranks: u32) -> Result<(Vec<u64>, String), FieldError> {
         return Err(problem(format!("{path} has more than {MAX_FILE} bytes"), "give a file of weights"));
     }
     let weights = parse(&text, ranks).map_err(|message| {
-        problem(format!("{path}: {message}"), "a row for each sender, a weight for each receiver")
+        problem(format!("{path}: {message}"), "give a row for each sender, with a weight for each receiver")
     })?;
     let digest = Sha256::digest(text.as_bytes()).iter().take(6).map(|byte| format!("{byte:02x}")).collect();
     Ok((weights, digest))

@@ -208,8 +208,8 @@ impl Emit<'_> {
     }
 
     /// As [`Emit::gradient`], for operations that always add: zeros first where nothing was written yet.
-    fn gradient_to_add_to(&mut self, name: &str, partial: bool) -> View {
-        let (view, written) = self.gradient(name, partial);
+    fn gradient_to_add_to(&mut self, name: &str) -> View {
+        let (view, written) = self.gradient(name, false);
         if !written {
             self.rows(Rows::Fill { y: view, value: 0.0 });
         }

@@ -18,7 +18,7 @@ pub(super) static ABOUT: About = About {
     check,
     command: Some(Command {
         name: "hardware",
-        doc: "Measures what this machine can do, and keeps it as a profile that other runs are compared with",
+        doc: "Measures what this machine can do, and saves it as a profile to compare other runs with",
         argument: "test",
         examples: &[
             ("", "everything: a profile of this machine"),
@@ -92,7 +92,7 @@ fn round_size(case: &mut Case, task: &Task) {
     }
     if used == 0 {
         let (arrays, bytes) = (task.test.arrays(), task.bytes);
-        case.skip = Some(format!("{bytes} bytes hold no element for each of {arrays} arrays: nothing to do"));
+        case.skip = Some(format!("{bytes} bytes are too few for one element in each of {arrays} arrays"));
     }
 }
 
@@ -125,7 +125,7 @@ mod tests {
         let case = |bytes: &str| cases(&[("test", "triad"), ("bytes", bytes)]).unwrap().remove(0);
         assert_eq!((case("1000").whole("bytes"), case("1000").bytes_requested), (Some(984), Some(1000)));
         assert!(case("1000").caveats.contains(&Caveat::SizeRounded) && case("960").caveats.is_empty());
-        assert!(case("23").skip.unwrap().contains("no element for each of 3 arrays"));
+        assert!(case("23").skip.unwrap().contains("one element in each of 3 arrays"));
         let why = cases(&[("test", "copy"), ("backend", "sim")]).unwrap_err();
         assert!(why.contains("has no machine to measure"), "{why}");
     }

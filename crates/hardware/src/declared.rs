@@ -16,7 +16,7 @@ record::metrics! {
             "moved_gbs",
             "GB/s",
             Better::Higher,
-            "the same with write-allocate: lines that are read to be written",
+            "the same plus write-allocate: cache lines that are read before they are written",
         )
         .shape(Shape::Rate),
         GFLOPS: f64 =

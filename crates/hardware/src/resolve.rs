@@ -121,7 +121,7 @@ fn check_products(fields: &HardwareFields) -> Result<(), FieldError> {
         return Err(problem("dtype", format!("{dtype} products need a GPU"), "`test: gemm` with `device: cuda`"));
     }
     if dtype == Dtype::F8E4M3 && fields.size.is_some_and(|size| !size.is_multiple_of(16)) {
-        return Err(problem("size", "tensor cores read f8e4m3 in rows of 16", "use a multiple of 16"));
+        return Err(problem("size", "tensor cores need f8e4m3 rows in multiples of 16", "use a multiple of 16"));
     }
     let is_tf32 = fields.matmul == Products::Tf32;
     if is_tf32 && dtype != Dtype::F32 {

@@ -40,7 +40,8 @@ pub(super) fn prepare(task: &Task) -> Result<Box<dyn Prepared>, Failure> {
     let kept = storage.percent_in_memory().map_err(lacking("look at a file"))?;
     if kept > 10 {
         let message = format!(
-            "the file system of `{}` keeps files in memory: {} % of a file stays there (`--path` names another folder)",
+            "the file system of `{}` keeps files in memory: {} % of a file stays there (use `--path` for another \
+             folder)",
             task.path, kept
         );
         return Err(Failure::lacking(message));

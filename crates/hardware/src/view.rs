@@ -103,7 +103,7 @@ fn nodes(name: &str, case: &CaseLine) -> Option<Finding> {
     let least = others.min_by(f64::total_cmp)?;
     let (own, least) = (three_digits(stats::median(&own)), three_digits(least));
     Some(Finding::new(format!(
-        "{name}: cores reach {own} GB/s in their own node's memory, at least {least} in another's."
+        "{name}: cores reach {own} GB/s from their own node's memory, and at least {least} GB/s from another node's."
     )))
 }
 
@@ -134,16 +134,16 @@ fn links(name: &str, case: &CaseLine) -> Option<Vec<Finding>> {
         "cannot tell" => match least_factor {
             // A factor that no fault has says nothing to a reader.
             Some(least) if least > FINDABLE => {
-                "; the times of pairs vary so much that a slow rank would not show: no rank is ruled out".to_owned()
+                "; the times of pairs vary so much that a slow rank would not show: any rank may be slow".to_owned()
             }
             Some(least) => format!(
-                "; pairs differ so much that only a rank that took {} as long would be named: no rank is ruled out",
+                "; pairs differ so much that only a rank that took {} as long would be named: any rank may be slow",
                 factor(least)
             ),
-            None => format!("; at least {} ranks are needed to tell a slow one", stats::FEWEST_RANKS),
+            None => format!("; it takes at least {} ranks to find a slow one", stats::FEWEST_RANKS),
         },
         "none" => format!(
-            "; of {} ranks none is slow, and no pair{}",
+            "; none of the {} ranks is slow, and no pair is{}",
             case.ranks,
             least_factor.map_or_else(String::new, |least| format!(
                 " (a rank that took {} as long would be named)",
@@ -232,15 +232,15 @@ mod tests {
     fn sentences_about_pairs_say_what_they_can_and_no_more() {
         let median = "latency: a message takes 2.00 us between the median pair";
         let sentences = of_pairs(json!({"median": 2e-6, "slow": "none", "least_factor": 1.4}));
-        let healthy = "of 4 ranks none is slow, and no pair (a rank that took 1.40x as long would be named)";
+        let healthy = "none of the 4 ranks is slow, and no pair is (a rank that took 1.40x as long would be named)";
         assert_eq!(sentences, [format!("{median}; {healthy}.")]);
         let sentences = of_pairs(json!({"median": 2e-6, "slow": "cannot tell", "least_factor": 2.5}));
-        let wide = "pairs differ so much that only a rank that took 2.50x as long would be named: no rank is ruled out";
+        let wide = "pairs differ so much that only a rank that took 2.50x as long would be named: any rank may be slow";
         assert_eq!(sentences, [format!("{median}; {wide}.")]);
         let sentences = of_pairs(json!({"median": 2e-6, "slow": "cannot tell", "least_factor": 85.6}));
         assert!(!sentences[0].contains("85.6") && sentences[0].contains("a slow rank would not show"), "{sentences:?}");
         let sentences = of_pairs(json!({"median": 2e-6, "slow": "cannot tell"}));
-        assert_eq!(sentences, [format!("{median}; at least 4 ranks are needed to tell a slow one.")]);
+        assert_eq!(sentences, [format!("{median}; it takes at least 4 ranks to find a slow one.")]);
     }
 
     #[test]

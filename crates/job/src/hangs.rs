@@ -190,7 +190,7 @@ fn sentence(finding: &HangCause, report: &FlightReport, notes: &[HangNote]) -> S
             let last: Vec<String> = finding.missing.iter().take(1).filter_map(|one| last_call(one, finding)).collect();
             let last = last.first().map_or(String::new(), |last| format!("; {last}"));
             let (alone, waits) = (waits(&missing), waits(&finding.arrived));
-            format!("{causes} did not reach {what} and {alone} nowhere; {arrived} {waits} in it{place}{last}")
+            format!("{causes} did not reach {what} and {alone} in no call; {arrived} {waits} in it{place}{last}")
         }
         Problem::Mismatch(Difference::Total) => {
             format!(

@@ -25,7 +25,7 @@ pub fn detect() -> Machine {
         threads: threads(&cpuinfo),
         allowed_cpus: allowed_cpus(),
         numa_nodes: numa_nodes(),
-        memory_bytes: meminfo("MemTotal"),
+        memory_bytes: installed_memory(),
         memory_limit_bytes: memory_limit(),
         isa: isa(&flags),
         caches: caches(),
@@ -210,8 +210,8 @@ fn numa_nodes() -> Option<u32> {
     u32::try_from(nodes.flatten().filter(|entry| is_node(&entry.file_name().to_string_lossy())).count()).ok()
 }
 
-fn meminfo(name: &str) -> Option<u64> {
-    let value = field(&read("/proc/meminfo"), name)?;
+fn installed_memory() -> Option<u64> {
+    let value = field(&read("/proc/meminfo"), "MemTotal")?;
     value.strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kib| kib * 1024)
 }
 
@@ -244,7 +244,7 @@ fn cgroup_paths(line: &str, file: &str) -> Vec<String> {
 fn memory_limit() -> Option<u64> {
     let limits = |file: &str| cgroup_texts(file).iter().filter_map(|text| text.parse::<u64>().ok()).min();
     let limit = limits("memory.max").or_else(|| limits("memory.limit_in_bytes"))?;
-    let installed = meminfo("MemTotal")?;
+    let installed = installed_memory()?;
     (limit < installed).then_some(limit)
 }
 

@@ -34,6 +34,17 @@ pub(crate) fn linear(inputs: usize, outputs: usize, bias: bool, split: Split, de
     Layer::Linear(Linear { inputs, outputs: vec![outputs], bias, split, tied: None, deviation })
 }
 
+/// A linear layer of several output parts and its own weight; tensor parallelism cuts each part for itself.
+pub(crate) fn packed(inputs: usize, outputs: Vec<usize>, bias: bool, deviation: f64) -> Layer {
+    Layer::Linear(Linear { inputs, outputs, bias, split: Split::Column, tied: None, deviation })
+}
+
+/// The linear layer of a head. `tied` is the parameter of another block that is its weight, where there is one.
+pub(crate) fn decoder(inputs: usize, outputs: usize, bias: bool, tied: Option<&str>, deviation: f64) -> Layer {
+    let tied = tied.map(str::to_owned);
+    Layer::Linear(Linear { inputs, outputs: vec![outputs], bias, split: Split::Column, tied, deviation })
+}
+
 /// LayerNorm.
 pub(crate) fn layer_norm(width: usize, epsilon: f64) -> Layer {
     Layer::Norm(Norm { width, epsilon, centred: true })

@@ -96,3 +96,32 @@ fn backend_state(
         }
     }
 }
+
+/// What moves the data where the user names neither backend nor runtime: one who writes `mpirun` may expect the
+/// launcher's library.
+pub fn default_backend(
+    coordinator: Option<&Coordinator>,
+    pairs: &[(String, String)],
+    overrides: &[(String, String)],
+) -> Option<String> {
+    let coordinator = coordinator?;
+    let is_choice = |(name, _): &(String, String)| matches!(terms::normalize(name).as_str(), "backend" | "runtime");
+    if pairs.iter().chain(overrides).any(is_choice) {
+        return None;
+    }
+    let (launcher, size, hosts) = (coordinator.launcher(), coordinator.size(), coordinator.hosts().len());
+    let by = coordinator.started_by();
+    let fits = |backend: &&dyn comm::Backend| backend.about().launched && backend.accepts(by).is_ok();
+    let other = match comm::backends().find(fits) {
+        Some(backend) => format!("`--backend {}` measures the launcher's own library.", backend.about().name),
+        None => "`--runtime pytorch` measures PyTorch with gloo.".to_owned(),
+    };
+    Some(match hosts {
+        1 => {
+            format!("the {size} ranks that {launcher} started use shared memory (backend shm, the default). {other}")
+        }
+        _ => format!(
+            "{launcher} started {size} ranks on {hosts} hosts, which the default backend shm does not connect. {other}"
+        ),
+    })
+}

@@ -296,7 +296,7 @@ fn time(open: &[&Planned<'_>], bounds: &Bounds<'_>) -> String {
     let budget = bounds.budget.map(|budget| budget.as_secs_f64());
     if let Some(budget) = budget.filter(|budget| *budget < least) {
         return format!(
-            "at most {}: --budget ends it before every case has the trials of an interval",
+            "at most {}: --budget ends before every case has enough trials for an interval",
             lasting(budget)
         );
     }
@@ -312,7 +312,7 @@ fn time(open: &[&Planned<'_>], bounds: &Bounds<'_>) -> String {
     let counted = open.iter().filter(|case| case.settings.iters.is_some()).count();
     if counted > 0 {
         let takes = if counted == 1 { "1 case takes".to_owned() } else { format!("{counted} cases take") };
-        parts.push(format!("{takes} as many samples as asked for, however long that is"));
+        parts.push(format!("{takes} the requested number of samples, however long that takes"));
     }
     parts.extend(budget.map(|budget| format!("at most {} in all (--budget)", lasting(budget))));
     if open.iter().all(|case| case.simulated) { "times are computed: no waiting".to_owned() } else { parts.join("; ") }

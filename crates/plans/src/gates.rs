@@ -81,7 +81,7 @@ impl<'g> Gates<'g> {
 fn wrong_results(record: &mut ImportedRecord) {
     for line in record.lines.iter_mut().filter(|line| line.status == Status::Failed) {
         let why = line.reason.clone().unwrap_or_default();
-        line.gates_missed.push(format!("a right result: {why}"));
+        line.gates_missed.push(format!("a correct result: {why}"));
     }
 }
 
@@ -89,10 +89,10 @@ fn nothing_held(wanted: &Wanted, records: &[ImportedRecord]) -> Error {
     let name = records.first().map_or("", |record| record.file.plan.experiment.as_str());
     match wanted {
         Wanted::Share(_) => Error::new(format!("no case of {name} has an expected figure"))
-            .cause("the file names no GPU whose figures are known, or has no right case that they are of")
+            .cause("the file names no GPU with known figures, or has no correct case for them")
             .hint("`--expect NAME` names the hardware (`rankmark list hardware`), `--gate busbw_gbs>=370` a bound"),
-        Wanted::Bound(text) => Error::new(format!("no case of {name} can keep `{text}`"))
-            .hint("cases that failed and logs of trainings have no such metric"),
+        Wanted::Bound(text) => Error::new(format!("no case of {name} has the metric of `{text}`"))
+            .hint("failed cases and training logs do not have it; gate on a metric that the output lists"),
     }
 }
 
@@ -211,7 +211,7 @@ fn bound(text: &str, record: &mut ImportedRecord) -> Result<bool, Error> {
         if let (Some(missed), Some(last)) = (missed, lines.last_mut())
             && let Some(why) = missed.last()
         {
-            last.gates_missed.push(format!("{text}: {why}, and no other case keeps it"));
+            last.gates_missed.push(format!("{text}: {why}, and no other case meets it"));
         }
         done.push(group);
     }

@@ -119,7 +119,7 @@ fn ranks(asked: Option<u32>, numbers: &[u32]) -> Result<u32, Error> {
         return Ok(asked);
     }
     let listed: Vec<String> = numbers.iter().map(u32::to_string).collect();
-    let cause = format!("its cases are of {} ranks", listed.join(", "));
+    let cause = format!("its cases need {} ranks", listed.join(", "));
     Err(Error::new(format!("no case of the plan has {asked} ranks")).cause(cause))
 }
 
@@ -139,7 +139,7 @@ fn nodes(options: &[(&'static str, String)], ranks: u32, target: &Target) -> Res
         return Ok(nodes);
     }
     let each = each.map_or(String::new(), |each| format!(", {each} on each"));
-    let hint = "nodes times ranks on each node are the ranks; --ranks chooses another number that the plan has";
+    let hint = "nodes times ranks per node must give the number of ranks; --ranks selects another number of the plan";
     Err(Error::new(format!("{ranks} ranks do not fit {nodes} nodes{each}")).hint(hint))
 }
 
@@ -160,7 +160,7 @@ fn outlook<'a>(file: String, plan: &'a Plan, steps: &[RankStart], target: &Targe
         let Some(step) = steps.iter().find(|step| step.ranks == own) else {
             let more = if own == 1 { "rank" } else { "ranks" };
             return Some(match steps {
-                [one] => format!("{launcher} starts {} ranks, and this case is of {own} {more}", one.ranks),
+                [one] => format!("{launcher} starts {} ranks, but this case needs {own} {more}", one.ranks),
                 _ => format!("{own} {more} cannot be spread evenly over the nodes"),
             });
         };
@@ -172,7 +172,7 @@ fn outlook<'a>(file: String, plan: &'a Plan, steps: &[RankStart], target: &Targe
         let about = backend.about();
         if !about.launched {
             let spread = about.one_host && hosts > 1;
-            return spread.then(|| format!("`{}` needs all ranks on one host, and they are on {hosts}", about.name));
+            return spread.then(|| format!("`{}` needs all ranks on one host, not {hosts} hosts", about.name));
         }
         backend.accepts(target.started_by()).err()
     };
@@ -217,7 +217,7 @@ fn choose_mpi(running: &[&Case], job: &mut Job, trusted: bool) {
     }
     if let Some(why) = trust::refusal(case, None, |_| false).filter(|_| !trusted) {
         job.notes.push(format!(
-            "not looked at: {why}; without it, `gen-job --mpi pmix` or `pmi2` sets how srun starts its ranks"
+            "MPI library not examined: {why}, or set how srun starts its ranks with `gen-job --mpi pmix` or `pmi2`"
         ));
         return;
     }
@@ -229,9 +229,9 @@ fn choose_mpi(running: &[&Case], job: &mut Job, trusted: bool) {
     let said = found.as_ref().map(Facts::version);
     job.notes.push(match (said, job.mpi) {
         (Some(version), Some(kind)) => {
-            format!("--mpi={kind} is what {version} wants; `srun --mpi=list` says what Slurm has")
+            format!("--mpi={kind} is what {version} needs; `srun --mpi=list` shows what Slurm supports")
         }
-        _ => "no MPI library is found here: `gen-job --mpi pmix` or `pmi2` sets how srun starts its ranks".to_owned(),
+        _ => "no MPI library is found: set how srun starts its ranks with `gen-job --mpi pmix` or `pmi2`".to_owned(),
     });
 }
 
@@ -250,7 +250,7 @@ fn notes(job: &Job, outlook: &Outlook, target: &Target) -> Vec<String> {
         notes.push(format!("skipped, {} of {all}: {reason}", names.len()));
     }
     if target.in_containers && !job.options.iter().any(|(name, _)| *name == "claim") {
-        notes.push("without --claim the record is lost with its pod; `kubectl logs` has the table".to_owned());
+        notes.push("without --claim the record is lost with its pod; `kubectl logs` shows only the table".to_owned());
     }
     notes
 }

@@ -17,8 +17,11 @@ pub mod only;
 pub mod outlook;
 pub mod placement;
 pub mod presets;
+pub mod quick;
+pub mod ranks;
 mod read;
 pub mod readiness;
+pub mod states;
 pub mod trust;
 
 pub use read::{Loaded, Surroundings, load, load_kept, made_of, of_command_line};

@@ -69,9 +69,9 @@ impl Only {
         }
         let wanted: Vec<&str> = self.abouts.iter().map(|about| about.name).collect();
         let alone = self.abouts.iter().find_map(|about| about.command.as_ref());
-        let what = format!("no case of the plan is of {}: it has {}", wanted.join(", "), there.join(", "));
+        let what = format!("no case of the plan measures {}: it has {}", wanted.join(", "), there.join(", "));
         Error::new(what)
-            .hint(alone.map_or(String::new(), |command| format!("rankmark {} measures it alone", command.name)))
+            .hint(alone.map_or(String::new(), |command| format!("`rankmark {}` measures it alone", command.name)))
     }
 }
 

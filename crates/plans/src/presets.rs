@@ -24,7 +24,7 @@ pub static PRESETS: &[Preset] = &[
     },
     Preset {
         name: "training",
-        doc: "a small GPT-2 by every strategy on two ranks, and what it holds in memory",
+        doc: "a small GPT-2 with every strategy on two ranks, and the memory that it needs",
         text: |_| include_str!("../plans/training.yaml").to_owned(),
     },
     Preset {

@@ -14,13 +14,13 @@ pub fn refusal(case: &Case, python: Option<&Path>, known: impl Fn(&str) -> bool)
     if benchmarks::is_pytorch(case) {
         let named = benchmarks::library_of(case)?;
         let own = named == USUAL_PYTHON || python == Some(Path::new(named));
-        return (!own).then(|| format!("the plan names the Python `{named}`, {HINT} runs it"));
+        return (!own).then(|| format!("the plan names the Python `{named}`, {HINT} to run it"));
     }
     let library = benchmarks::library_of(case).filter(|library| !known(library))?;
-    Some(format!("the plan names the library `{library}`, {HINT} loads it"))
+    Some(format!("the plan names the library `{library}`, {HINT} to load it"))
 }
 
-const HINT: &str = "which could be any code; `--trust-plan`";
+const HINT: &str = "which could be any code; use `--trust-plan`";
 
 /// What the option `--trust-plan` does.
 pub const HELP: &str = "run the Python and load the MPI library that the plan names (docs/explanation/security.md)";

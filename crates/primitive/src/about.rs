@@ -23,13 +23,13 @@ pub(super) static ABOUT: About = About {
     check,
     command: Some(Command {
         name: "primitive",
-        doc: "Measures a matrix product with its collective, in each way to overlap the two",
+        doc: "Measures a matrix product with its collective, and each way to overlap the two",
         argument: "primitive",
         examples: &[
             ("tp_columnwise", "each implementation"),
             ("tp_rowwise -m 8192 -n 64,1024", "these sizes"),
             ("tp_rowwise --implementation fused", "one implementation"),
-            ("tp_columnwise --runtime native,pytorch", "beside PyTorch"),
+            ("tp_columnwise --runtime native,pytorch", "compared with PyTorch"),
             ("tp_rowwise --device cuda --ranks 8 --dtype bf16", "on GPUs"),
             ("ep_all_to_all --experts 16 --top-k 2 --tokens zipf", "several experts"),
             ("tp_columnwise --pace-bandwidth 250MB/s --progress-thread", "on a slower link"),
@@ -128,12 +128,12 @@ fn check_sizes(case: &Case, options: &Options) -> Result<(), FieldError> {
     let sums = task.whole_depth() as u64;
     if task.scheme != Scheme::Attention && sums > 1 << 24 {
         let message = format!("sums of {sums} products have no exact result to check against");
-        return Err(problem("k", message, "at most 16777216 over all ranks"));
+        return Err(problem("k", message, "use at most 16777216 over all ranks"));
     }
     let depth = task.depth();
     if task.is_summed() && task.dtype.bytes() == 2 && PERIODS.iter().all(|period| depth.is_multiple_of(2 * period)) {
         let message = format!("sums of {depth} products of {} are all 0 in the data that is checked", task.dtype);
-        return Err(problem("k", message, "another `k`"));
+        return Err(problem("k", message, "use another `k`"));
     }
     Ok(())
 }
@@ -243,7 +243,7 @@ mod tests {
         refused(&[("experts", "5")], "experts = 5 is not a multiple of ranks = 2");
         refused(&[("top_k", "3")], "top_k = 3 exceeds experts = 2: a token goes to different experts");
         refused(&[("m", "1001"), ("top_k", "1")], "m = 1001 is not a multiple of ranks = 2");
-        refused(&[("top_k", "2"), ("k", "3")], "3 elements cannot tell 4096 tokens apart");
+        refused(&[("top_k", "2"), ("k", "3")], "3 elements cannot give 4096 tokens different values");
         refused(&[("top_k", "2"), ("k", "8388608")], "have no exact result to check against");
         refused(&[("tokens", "hot:share=1.5"), ("experts", "4")], "an expert cannot get 1.5 times all tokens");
         refused(&[("tokens", "hot:share=0.1"), ("top_k", "2")], "share = 0.1 leaves");

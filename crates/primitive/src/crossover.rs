@@ -133,7 +133,7 @@ pub(super) fn most(name: &str, m: u64, n: u64, point: &Point) -> String {
     let gained = format!("{}{}", factor(point.speedup.mid), point.speedup.range(factor));
     let ratio = range(point.ratio.into_iter());
     let ratio = ratio.map_or_else(String::new, |ratio| format!(", where communication takes {ratio}"));
-    format!(" The most is {gained} by {name} at m = {m}, n = {n}{ratio}.")
+    format!(" The largest speedup is {gained} with {name} at m = {m}, n = {n}{ratio}.")
 }
 
 #[cfg(test)]

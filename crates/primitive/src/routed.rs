@@ -81,7 +81,7 @@ fn check(fields: &PrimitiveFields) -> Result<(), FieldError> {
     }
     let digits = experts::digits_of(k, sizes, fields.dtype);
     if k < digits {
-        let message = format!("{k} elements cannot tell {} tokens apart", sizes.rows * sizes.ranks);
+        let message = format!("{k} elements cannot give {} tokens different values", sizes.rows * sizes.ranks);
         return Err(problem("k", message, format!("at least {digits}")));
     }
     Ok(())

@@ -127,8 +127,8 @@ fn unequal(section: &Operation) -> Vec<Finding> {
     let text = |(name, ways): (String, BTreeSet<&str>)| {
         let ways = ways.into_iter().collect::<Vec<_>>().join(", ");
         format!(
-            "{}: {ways} and what they are compared with, or their ranks, differ in {name}: more than the way to overlap \
-                 is compared.",
+            "{}: {ways} and their baselines, or their ranks, differ in {name}, so their times do not show the effect \
+             of overlap alone.",
             section.name
         )
     };
@@ -155,8 +155,9 @@ fn heatmap(section: &Operation, family: &Family, grid: &Grid) -> Option<NamedCha
     let spec = ChartSpec {
         title: format!("{} {}: speedup of the best overlap over sequential", section.name, family.order),
         subtitle: family.words(),
-        note: "Above 1: overlap is faster. Grey, too, where the interval holds 1, or communication is too short to matter."
-            .to_owned(),
+        note:
+            "Above 1, overlap is faster. Also grey: the interval contains 1, or communication is too short to matter."
+                .to_owned(),
         x: axis("columns (n)"),
         y: axis("rows (m)"),
         matrix: Some(Matrix {
@@ -333,8 +334,8 @@ mod tests {
             found,
             [
                 "tp_rowwise RS_after, dtype f64: with m = 4096 overlap pays at n = 8. Elsewhere there is nothing to overlap: \
-                 communication takes 1.2% of the time of the product. The most is 2.29x (2.19x to 2.39x) by fused at m = \
-                 4096, n = 8, where communication takes 44% of the time of the product.",
+                 communication takes 1.2% of the time of the product. The largest speedup is 2.29x (2.19x to 2.39x) \
+                 with fused at m = 4096, n = 8, where communication takes 44% of the time of the product.",
                 "tp_rowwise RS_after, dtype f32: with m = 4096 there is nothing to overlap. Communication takes 1.0% to \
                  2.0% of the time of the product.",
             ]
@@ -352,7 +353,7 @@ mod tests {
     fn comparisons_of_more_than_implementations_are_told() {
         let found = findings(&[("f32", 64, 8, 3.0, 1.0), ("f32", 64, 16, 1.5, 1.0)]);
         assert_eq!(found.len(), 2, "{found:?}");
-        assert!(found[1].starts_with("tp_rowwise: fused and what they are compared with"), "{found:?}");
+        assert!(found[1].starts_with("tp_rowwise: fused and their baselines"), "{found:?}");
         assert!(found[1].contains("differ in threads"), "{found:?}");
     }
 

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use launch::external::{Coordinator, External};
 use measure::Verdict;
-
+pub(crate) use plans::backends::default_backend;
 use terms::Error;
 
 use crate::{Failure, screen};
@@ -16,18 +16,13 @@ pub(crate) fn measures(command: &str) -> bool {
 }
 
 /// Whether this command line measures with the launcher's ranks. All others run in the process of rank 0 alone, as without a
-/// launcher, or on each host ([`is_of_each_host`]).
+/// launcher, or, as `validate`, on each host.
 fn uses_ranks(command: &str, arguments: &[OsString]) -> bool {
     match command {
         "fleet" => !is_given(command, arguments, &["dir"]),
         "profile" => !is_given(command, arguments, &["record", "import", "compare"]),
         _ => measures(command),
     }
-}
-
-/// Whether a command looks at the host that it runs on.
-fn is_of_each_host(command: &str) -> bool {
-    command == "validate"
 }
 
 /// Whether one of these arguments of a command is given: records or traces, with which it measures nothing. clap knows which
@@ -72,7 +67,7 @@ pub(crate) fn part(arguments: &[OsString]) -> Result<ProcessRole, Failure> {
             if external.rank > 0 { Ok(ProcessRole::Idle) } else { Err(job_below_profile(&external, arguments)) }
         }
         Ok(Some(external)) if uses_ranks() => Ok(ProcessRole::Agent(external)),
-        Ok(Some(external)) if is_of_each_host(command) && external.is_first_on_host() => Ok(ProcessRole::Alone),
+        Ok(Some(external)) if command == "validate" && external.is_first_on_host() => Ok(ProcessRole::Alone),
         Ok(Some(external)) if external.rank > 0 => Ok(ProcessRole::Idle),
         Err(verdict) if uses_ranks() => Err(refusal(&verdict)),
         Ok(_) | Err(_) => Ok(ProcessRole::Alone),
@@ -130,35 +125,6 @@ pub(crate) fn gather(external: External) -> Result<Coordinator, Failure> {
     Coordinator::gather(external, crate::environment::search_path())
         .map(|coordinator| coordinator.on_stall(crate::session::on_stall()))
         .map_err(|verdict| refusal(&verdict).with_code(crate::session::signal_code().unwrap_or(2)))
-}
-
-/// What moves the data where the user names neither backend nor runtime: one who writes `mpirun` may expect the
-/// launcher's library.
-pub(crate) fn default_backend(
-    coordinator: Option<&Coordinator>,
-    pairs: &[(String, String)],
-    overrides: &[(String, String)],
-) -> Option<String> {
-    let coordinator = coordinator?;
-    let is_choice = |(name, _): &(String, String)| matches!(terms::normalize(name).as_str(), "backend" | "runtime");
-    if pairs.iter().chain(overrides).any(is_choice) {
-        return None;
-    }
-    let (launcher, size, hosts) = (coordinator.launcher(), coordinator.size(), coordinator.hosts().len());
-    let by = coordinator.started_by();
-    let fits = |backend: &&dyn comm::Backend| backend.about().launched && backend.accepts(by).is_ok();
-    let other = match comm::backends().find(fits) {
-        Some(backend) => format!("`--backend {}` measures the launcher's own library.", backend.about().name),
-        None => "`--runtime pytorch` measures PyTorch with gloo.".to_owned(),
-    };
-    Some(match hosts {
-        1 => {
-            format!("the {size} ranks that {launcher} started use shared memory (backend shm, the default). {other}")
-        }
-        _ => format!(
-            "{launcher} started {size} ranks on {hosts} hosts, which the default backend shm does not connect. {other}"
-        ),
-    })
 }
 
 fn refusal(verdict: &Verdict) -> Failure {

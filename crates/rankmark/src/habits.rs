@@ -5,6 +5,7 @@ mod misplaced;
 use std::ffi::OsString;
 use std::path::Path;
 
+use clap::error::ErrorKind;
 use record::store::RUN_FILE;
 use terms::{Collective, Kind, Named, normalize};
 
@@ -32,8 +33,13 @@ pub(crate) fn answer(error: &clap::Error, arguments: &[OsString], known: &clap::
             Some(failure_with_lines(format!("`{command}` is {what}, not a command"), &[joined(&line, rest)]))
         }
         "profile" => job_words::answer(rest),
+        "gen-config" => {
+            let name = terms::nearest(positionals(rest).first()?, plans::hardware::names())?;
+            let line = format!("rankmark gen-config --hardware {name}");
+            Some(failure_with_lines(format!("`{name}` is hardware, not a preset"), &[line]))
+        }
         _ if external::measures(command) && job_in(rest).is_some() => job_in(rest),
-        _ => of_measured(command, rest, misplaced::word_of(error)),
+        _ => of_measured(command, rest, error),
     }
 }
 
@@ -55,10 +61,12 @@ fn leading(words: &[&str], is_known: impl Fn(&str) -> bool) -> Option<Failure> {
 }
 
 /// The command of one benchmark: without its argument, with a model as one, or with a word that belongs elsewhere.
-fn of_measured(command: &str, rest: &[&str], misplaced: Option<String>) -> Option<Failure> {
+fn of_measured(command: &str, rest: &[&str], error: &clap::Error) -> Option<Failure> {
     let (about, declared) = fields::measured(command)?;
     let field = about.field(declared.argument);
-    if let Some(field) = field.filter(|field| fields::needs_argument(field) && positionals(rest).is_empty()) {
+    // A line with an option that does not exist would be refused again.
+    let lacks_argument = error.kind() != ErrorKind::UnknownArgument && positionals(rest).is_empty();
+    if let Some(field) = field.filter(|field| lacks_argument && fields::needs_argument(field)) {
         let words = if let Kind::Word(words) = field.kind { words() } else { Vec::new() };
         let what = format!("`rankmark {command}` needs {}\nvalid values: {}", field.doc, words.join(", "));
         let line = joined(&format!("rankmark {command} {}", field.default?), rest);
@@ -69,7 +77,7 @@ fn of_measured(command: &str, rest: &[&str], misplaced: Option<String>) -> Optio
         let line = joined(&format!("rankmark {command} --model {model}"), &others);
         return Some(failure_with_lines(format!("`rankmark {command}` takes its model as an option"), &[line]));
     }
-    misplaced::answer((about, field), command, rest, &misplaced?)
+    misplaced::answer((about, field), command, rest, &misplaced::word_of(error)?)
 }
 
 /// The line for a job of another program among the words of a command.

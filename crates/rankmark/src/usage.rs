@@ -122,6 +122,10 @@ impl AskedCommand {
         };
         let wanted = number(ContextKind::ExpectedNumValues).or_else(|| number(ContextKind::MinValues));
         let given = number(ContextKind::ActualNumValues).unwrap_or_default();
+        if !name.starts_with('-') {
+            let what = format!("`{}` needs {} arguments, not {given}", self.line, wanted.unwrap_or_default());
+            return Failure::new(what).hint(self.usage());
+        }
         let what = format!("`{}` takes {} values, not {given}", bare(name), wanted.unwrap_or_default());
         Failure::new(what).hint(self.whole(name))
     }

@@ -1,6 +1,6 @@
 //! What a benchmark declares: its fields, its metrics, and which combinations of values make sense.
 
-use terms::{Field, FieldError};
+use terms::{Field, FieldError, Kind};
 
 use crate::Case;
 
@@ -150,4 +150,24 @@ pub const SYNONYMS: &[(&str, &str)] = &[("launches", "trials"), ("pattern", "mod
 /// What the field's kind does not take.
 pub fn read_value(field: &Field, text: &str) -> Result<serde_json::Value, String> {
     crate::plan::canonical(field, text, false).map_err(|error| error.what)
+}
+
+/// Fields of benchmarks as name and description, each once; with the benchmarks that have it, where not all do.
+pub fn described_fields(abouts: &[&'static About]) -> Vec<(String, String)> {
+    let mut found: Vec<((String, String), Vec<&str>)> = Vec::new();
+    for (about, field) in abouts.iter().flat_map(|about| about.all_fields().map(move |field| (about, field))) {
+        let words =
+            if let Kind::Word(words) = field.kind { format!(" [{}]", words().join(", ")) } else { String::new() };
+        let default = field.default.map_or(String::new(), |default| format!(" (default: {default})"));
+        let entry = (field.name.to_owned(), format!("{}{words}{default}", field.doc));
+        match found.iter_mut().find(|(known, _)| *known == entry) {
+            Some((_, benchmarks)) => benchmarks.push(about.name),
+            None => found.push((entry, vec![about.name])),
+        }
+    }
+    let line = |((name, doc), benchmarks): ((String, String), Vec<&str>)| match benchmarks.len() == abouts.len() {
+        true => (name, doc),
+        false => (name, format!("{}: {doc}", benchmarks.join(", "))),
+    };
+    found.into_iter().map(line).collect()
 }

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use terms::Status;
+use terms::{Field, Kind, Label, Role, Status};
 
 use crate::schema::words::SchemaWords;
 use crate::{Case, DeclaredField, Roles, RunFile};
@@ -92,21 +92,9 @@ pub fn of_side(case: &Case, side: usize, roles: &impl Roles) -> Case {
 
 /// Declares the side in the record's copies of benchmarks: sides are implementations of one workload, so reports compare them.
 pub fn declare_sides(file: &mut RunFile) {
-    for benchmark in &mut file.benchmarks {
-        benchmark.fields.push(DeclaredField {
-            name: SIDE.to_owned(),
-            kind: "text".to_owned(),
-            default: None,
-            unit: String::new(),
-            doc: "side of an interleaved comparison".to_owned(),
-            role: terms::Role::Implementation,
-            owner: String::new(),
-            loads: false,
-            label: "side {}".to_owned(),
-            follows_unless: String::new(),
-            was: Vec::new(),
-        });
-    }
+    let side = Field::new(Kind::Text, None, "side of an interleaved comparison").named(SIDE);
+    let side = DeclaredField::of(&side.role(Role::Implementation).label(Label::Around("side {}")));
+    file.benchmarks.iter_mut().for_each(|benchmark| benchmark.fields.push(side.clone()));
 }
 
 #[cfg(test)]

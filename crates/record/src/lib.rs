@@ -63,7 +63,7 @@ pub use explained::{
     Blame, EXPLAINED_FILE, EXPLAINED_VERSION, Explained, ExplainedCase, ExplainedFinding, ExplainedTable,
     ExplainedWithout, Lane, Lanes, Phases, Waterfall, read_explained, write_explained,
 };
-pub use field::{About, Better, Command, Metric, SYNONYMS, Shape, Sweep, read_value};
+pub use field::{About, Better, Command, Metric, SYNONYMS, Shape, Sweep, described_fields, read_value};
 pub use interleaved::{ComparedCase, Interleaved, Side, declare_sides, of_side};
 pub use job_calls::JobCalls;
 pub use json::{from_json, to_json};
@@ -77,7 +77,7 @@ pub use machine_profile::{
     Constant, ConstantName, KernelTime, MACHINE_PROFILE_VERSION, MachineProfile, ProfileBasis, Slowdowns, TransferTime,
     read_machine_profile, write_machine_profile,
 };
-pub use merge::merge;
+pub use merge::{merge, merge_explained, write_merged};
 pub use metrics::Key;
 pub use origin::{DatedBy, Imported, Part};
 pub use plan::{Plan, PlanError, PlanErrors};

@@ -1,10 +1,14 @@
 //! Several records as one: cases that were measured at different times, or on machines of different devices.
 
+mod write;
+
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use terms::{Error, Status};
 
 use crate::{CaseCounts, CaseLine, Expected, Labels, Machine, Part, Record, Rounds, RunEnd, RunFile};
+
+pub use write::{merge_explained, write_merged};
 
 /// One record of all of these, in their order. Each has the name of its directory. Notes of its plan name each expected
 /// figure, label and state of the machine that it does not have.

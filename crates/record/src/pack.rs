@@ -4,6 +4,7 @@
 
 mod redact;
 mod unpack;
+mod words;
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read, Write};
@@ -22,6 +23,7 @@ use crate::store::{
 
 pub use redact::{Names, Redaction, Replaced};
 pub use unpack::{is_packed, unpack, unpack_once};
+pub use words::words;
 
 /// The folders of a report's pictures and of traces, with the kinds of files in them.
 static FOLDERS: [(FileName, &[&str]); 2] =

@@ -24,6 +24,7 @@ pub mod limits;
 mod list;
 mod other_words;
 mod source;
+mod sweep;
 mod tree;
 mod value;
 mod written;

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use terms::{Label, Role};
+use terms::{Field, Label, Role};
 
 use crate::schema::words::{HEX_12, SchemaWords};
 use crate::{
@@ -342,15 +342,10 @@ fn digest(text: &str) -> String {
     Sha256::digest(text.as_bytes()).iter().take(6).map(|byte| format!("{byte:02x}")).collect()
 }
 
-impl Declared {
-    /// The field that has this name, or had it.
-    pub fn field(&self, name: &str) -> Option<&DeclaredField> {
-        self.fields.iter().find(|field| field.name == name || field.was.iter().any(|was| was == name))
-    }
-
-    /// A copy of what a benchmark says of itself.
-    pub fn of(about: &About) -> Self {
-        let fields = about.all_fields().map(|field| DeclaredField {
+impl DeclaredField {
+    /// A copy of what is declared of a field.
+    pub fn of(field: &Field) -> Self {
+        Self {
             name: field.name.to_owned(),
             kind: field.kind.name().to_owned(),
             default: field.default.map(str::to_owned),
@@ -367,7 +362,18 @@ impl Declared {
             },
             follows_unless: field.follows_unless.to_owned(),
             was: field.was.iter().map(|name| (*name).to_owned()).collect(),
-        });
+        }
+    }
+}
+
+impl Declared {
+    /// The field that has this name, or had it.
+    pub fn field(&self, name: &str) -> Option<&DeclaredField> {
+        self.fields.iter().find(|field| field.name == name || field.was.iter().any(|was| was == name))
+    }
+
+    /// A copy of what a benchmark says of itself.
+    pub fn of(about: &About) -> Self {
         let metrics = about.metrics.iter().map(|metric| DeclaredMetric {
             name: metric.name.to_owned(),
             shape: metric.shape,
@@ -378,7 +384,7 @@ impl Declared {
         Self {
             name: about.name.to_owned(),
             doc: about.doc.to_owned(),
-            fields: fields.collect(),
+            fields: about.all_fields().map(DeclaredField::of).collect(),
             metrics: metrics.collect(),
             show: (about.show)(),
         }

@@ -199,7 +199,14 @@ fn tokens(text: &str) -> Vec<Range<usize>> {
         let end = text[begin..].find(|c| !is_of_token(c)).map_or(text.len(), |length| begin + length);
         let word = &text[begin..end];
         let is_begin = |place: usize| !word[..place].ends_with(|c: char| c.is_ascii_alphanumeric());
-        let starts = BEGINNINGS.iter().filter_map(|one| word.find(one).filter(|place| is_begin(*place)));
+        // Logs and scripts are called `hf_trainer_8_gpus.txt`; such a token has letters and digits only.
+        let is_name = |one: &str, place: usize| {
+            let body = word.bytes().skip(place + one.len());
+            one == "hf_" && body.take_while(u8::is_ascii_alphanumeric).count() < SHORTEST_TOKEN - one.len()
+        };
+        let starts = BEGINNINGS
+            .iter()
+            .filter_map(|one| word.find(one).filter(|place| is_begin(*place) && !is_name(one, *place)));
         if let Some(place) = starts.min().filter(|place| word.len() - place >= SHORTEST_TOKEN) {
             found.push(begin + place..end);
         }
@@ -282,6 +289,7 @@ mod tests {
             "http://host:80/a@b",
             "all@once",
             "sk-1",
+            "logs/hf_trainer_8_gpus_run_2.txt",
             "",
             "a:@b",
             "redis://:@h",

@@ -9,13 +9,12 @@ use terms::Error;
 pub(crate) fn unwritten(path: &Path, error: &io::Error) -> Error {
     let hint = match error.kind() {
         io::ErrorKind::InvalidInput => {
-            "nothing of the record is lost: put a plain file or folder there, then `rankmark report DIR` writes it again"
+            "the record itself is complete: put a plain file or folder there, then run `rankmark report DIR`"
         }
         io::ErrorKind::FileTooLarge => {
-            "nothing of the record is lost: raise the limit on file sizes (`ulimit -f`), then `rankmark report DIR` \
-             writes it again"
+            "the record itself is complete: raise the limit on file sizes (`ulimit -f`), then run `rankmark report DIR`"
         }
-        _ => "nothing of the record is lost: free space or permissions, then `rankmark report DIR` writes it again",
+        _ => "the record itself is complete: free some space or fix the permissions, then run `rankmark report DIR`",
     };
     Error::new(format!("the report's file {} could not be written", path.display())).cause(error.to_string()).hint(hint)
 }
@@ -24,14 +23,14 @@ pub(crate) fn unwritten(path: &Path, error: &io::Error) -> Error {
 pub(crate) fn not_encoded(cause: &impl ToString) -> Error {
     Error::new("a chart could not be encoded as PNG")
         .cause(cause.to_string())
-        .hint("the SVG of the same chart does not need the encoder; please report this as a fault")
+        .hint("use `--format svg`, which does not need the encoder; please report this as a bug")
 }
 
 /// The PDF could not be made of its blocks.
 pub(crate) fn not_set(cause: String) -> Error {
     Error::new("the PDF could not be made")
         .cause(cause)
-        .hint("`--format html` and `--format markdown` say the same; please report this as a fault")
+        .hint("`--format html` and `--format markdown` have the same content; please report this as a bug")
 }
 
 /// The record could not be read.
@@ -45,5 +44,5 @@ pub(crate) fn unread(error: record::StoreError) -> Error {
 
 /// No format has this name; `what` says so.
 pub(crate) fn unknown_format(what: String) -> Error {
-    Error::new(what).hint("the formats are listed by `rankmark report --help`")
+    Error::new(what).hint("`rankmark report --help` lists the formats")
 }

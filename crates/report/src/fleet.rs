@@ -23,7 +23,7 @@ pub fn fleet(fleet: &Fleet) -> Document {
         Block::Tiles(fleet.nodes.iter().map(tile).collect()),
     ];
     blocks.extend(bad(fleet));
-    blocks.push(Block::OnPage(vec![Block::Heading(2, "What nodes were judged by".into())]));
+    blocks.push(Block::OnPage(vec![Block::Heading(2, "How nodes were judged".into())]));
     blocks.push(Block::Table(criteria(fleet)));
     let results = fleet.results.iter().map(results);
     blocks.extend(results.map(|said| Block::Paragraph(said.into())));
@@ -55,7 +55,7 @@ fn tone_of_all(fleet: &Fleet) -> Tone {
 fn group(group: &Group) -> String {
     let slower: Vec<&HostName> = group.slower.iter().collect();
     let differs = match group.differs.as_slice() {
-        [] => "Nothing that records have tells them apart: compare firmware settings and clocks.".to_owned(),
+        [] => "The records do not show what differs: compare firmware settings and clocks.".to_owned(),
         differs => format!("They differ in {}.", differs.join("; ")),
     };
     let what = format!(
@@ -75,14 +75,14 @@ fn results(check: &ResultCheck) -> String {
         "{}: {} did {} operations (products, sums, updates of a training step)",
         check.what,
         count(check.nodes, "node", "nodes"),
-        view::number::thousands(i64::try_from(check.operations).unwrap_or(i64::MAX))
+        view::number::thousands(check.operations)
     );
     let found = match (check.excluded_rate, check.wrong_rounds) {
         (Some(rate), _) => {
-            format!("all results have the same bits. An error rate above {rate:.2e} by operation is excluded at 95%.")
+            format!("all results have the same bits. With 95% confidence, fewer than {rate:.2e} of operations err.")
         }
-        (None, 0) => "results differ, and it cannot be told which are right.".to_owned(),
-        (None, rounds) => format!("{} left wrong bits.", count(rounds as usize, "round", "rounds")),
+        (None, 0) => "results differ, and nothing shows which are right.".to_owned(),
+        (None, rounds) => format!("{} gave wrong bits.", count(rounds as usize, "round", "rounds")),
     };
     view::one_line(&format!("{did}: {found}"))
 }
@@ -146,7 +146,7 @@ fn why(node: &Node) -> String {
         let [low, high] = slow.interval;
         let since = slow.since.as_ref().map_or(String::new(), |since| format!(" since {since}"));
         format!(
-            "{} takes {} as long as on healthy nodes{since} ({} to {}, {}; of healthy fleets {} have any such node)",
+            "{} takes {} as long as on healthy nodes{since} ({} to {}, {}; at most {} of healthy fleets have one)",
             view::one_line(&slow.what),
             factor(slow.ratio),
             factor(low),
@@ -167,11 +167,11 @@ fn actions(fleet: &Fleet) -> Vec<String> {
         if hosts.len() > 8 { format!("{shown} and {} more", hosts.len() - 8) } else { shown }
     };
     all.extend(fleet.failures.iter().map(|why| {
-        format!("{}: run it on parts of the nodes, until the one that is at fault is found.", view::one_line(why))
+        format!("{}: repeat it on subsets of the nodes until you find the node at fault.", view::one_line(why))
     }));
     let (failed, slow) = (named(NodeVerdict::Failed), named(NodeVerdict::Slow));
     if !failed.is_empty() {
-        all.push(format!("Take {} out of service, and look at what failed there.", few(&failed)));
+        all.push(format!("Take {} out of service, and find out why it failed there.", few(&failed)));
     }
     if !slow.is_empty() {
         all.push(format!(
@@ -182,7 +182,7 @@ fn actions(fleet: &Fleet) -> Vec<String> {
     for link in fleet.links.iter().take(3) {
         let [one, other] = &link.hosts;
         all.push(format!(
-            "Look at the cables, ports and routes between {one} and {other}: each is as fast as others with the rest."
+            "Check the cables, ports and routes between {one} and {other}: both are fast with all other nodes."
         ));
     }
     all.extend(fleet.groups.iter().map(group));
@@ -229,7 +229,7 @@ fn between(link: &SlowLink) -> String {
 
 fn why_slow(link: &SlowLink) -> String {
     let since = link.since.as_ref().map_or(String::new(), |since| format!(" since {since}"));
-    format!("{} takes {} as long as both nodes explain{since}", link.what, factor(link.ratio))
+    format!("{} takes {} as long as expected from the two nodes{since}", link.what, factor(link.ratio))
 }
 
 /// What nodes and links were judged by, and what would have shown.
@@ -273,7 +273,7 @@ fn nodes(fleet: &Fleet) -> Vec<Block> {
     }
     vec![
         Block::Heading(2, "Nodes".into()),
-        Block::Note("A ratio is the time over that of healthy nodes of the same kind.".into()),
+        Block::Note("A ratio is the node's time divided by that of healthy nodes of the same kind.".into()),
         Block::Table(table),
     ]
 }

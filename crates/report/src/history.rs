@@ -2,6 +2,7 @@
 
 mod json;
 mod names;
+mod read;
 
 use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
@@ -18,6 +19,7 @@ use crate::document::{
 
 pub use json::HistoryJson;
 pub use names::case_names;
+pub use read::read_history;
 
 /// Cases that are listed at one change.
 const LISTED: usize = 12;
@@ -93,14 +95,14 @@ fn extent(machine: &NamedHistory, dates: &[String]) -> String {
 fn states(history: &History) -> Option<String> {
     let states = history.series.iter().filter_map(|series| series.state.as_ref()).map(ToString::to_string);
     let states: Vec<String> = states.collect::<BTreeSet<_>>().into_iter().collect();
-    let line = || format!("The machine has several states ({}): a case has a series in each.", states.join(", "));
+    let line = || format!("The machine has several states ({}): a case has one series per state.", states.join(", "));
     (!states.is_empty()).then(line)
 }
 
 fn dated(history: &History) -> Option<String> {
     let dated = history.runs.iter().filter(|run| run.dated_by.is_some()).count();
     let of = count(dated, "run", "runs");
-    let line = format!("The date of {of} is when the file last changed, or was imported: the files do not tell it.");
+    let line = format!("The date of {of} is when the file last changed or was imported: the files have no date.");
     (dated > 0).then_some(line)
 }
 
@@ -116,13 +118,13 @@ fn damage_of(run: &Run) -> Vec<String> {
 }
 
 /// How often a change point is false.
-const RATE: &str = "Equal runs raise a false change point, in any case, with a chance of at most 5%.";
+const RATE: &str = "If nothing changed, the chance of any false change point is at most 5%.";
 
 /// How much equal runs differ, and what the changes rest on.
 fn explained(history: &History) -> Vec<String> {
     let most = history.series.iter().map(|series| series.points.len()).max().unwrap_or(0);
     let noise = history.typical_band().map_or_else(
-        || format!("The noise between runs is known from {FEWEST_RUNS} runs of a case on."),
+        || format!("The noise between runs is unknown: that needs {FEWEST_RUNS} runs of a case."),
         |band| {
             let band = percent(band);
             format!("95% of equal runs of a case lie within ±{band} of their middle (median over the cases).")
@@ -130,12 +132,12 @@ fn explained(history: &History) -> Vec<String> {
     );
     let changes = match () {
         () if most < FEWEST_FOR_A_CHANGE => {
-            format!("Change points are searched from {FEWEST_FOR_A_CHANGE} runs of a case on.")
+            format!("No change point can be found yet: that needs {FEWEST_FOR_A_CHANGE} runs of a case.")
         }
         () if history.changes.is_empty() => format!("No change point. {RATE}"),
         () => RATE.to_owned(),
     };
-    let bounded = || format!("Change points are searched in the last {MOST_FOR_A_CHANGE} runs of a case.");
+    let bounded = || format!("Only the last {MOST_FOR_A_CHANGE} runs of a case are searched for change points.");
     [noise, changes].into_iter().chain((most > MOST_FOR_A_CHANGE).then(bounded)).collect()
 }
 
@@ -210,7 +212,7 @@ fn changed(machine: &NamedHistory, change: &ChangedRun, dates: &[String]) -> Vec
     }
     let differences: Vec<String> = change.differences.iter().map(ToString::to_string).collect();
     items.push(match differences.len() {
-        0 => "nothing else that the record keeps differs from the run before".into(),
+        0 => "nothing else in the record differs from the previous run".into(),
         _ => format!("also changed: {}", differences.join("; ")).into(),
     });
     vec![Block::Heading(3, title.into()), Block::List(items)]

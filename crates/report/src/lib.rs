@@ -39,7 +39,7 @@ pub use formats::junit::{JunitCase, JunitOutcome, junit};
 pub use formats::layouts::{LAYOUTS, candle_table, layout, write_results_json, write_study_csv};
 pub use formats::write::{Artifact, Out, Written};
 pub use formats::{FORMATS, append_file, default_formats, format, rendered, write, write_file, write_formats};
-pub use history::{HistoryJson, NamedHistory, case_names, history};
+pub use history::{HistoryJson, NamedHistory, case_names, history, read_history};
 pub use job::{
     Ends, Explanation, Target, differences, disturbed, explained, explained_case, recording_json,
     verdict as job_verdict,
@@ -50,7 +50,7 @@ pub use terms::Error;
 pub use words::caveats;
 pub use words::damage::end_banner;
 pub use words::expected::sentences as expected;
-pub use words::interleaved::compared_sentences;
+pub use words::interleaved::{compared_labels, compared_sentences};
 pub use words::intervals::interval_claim;
 pub use words::peers::runtimes;
 pub use words::price::Price;

@@ -95,7 +95,7 @@ impl<'h> Admission<'h> {
         }
         if is_in_process(case) && !is_modelled(parsed) && ranks > MOST_THREADS {
             return Err(format!(
-                "its ranks would be threads of one process: {ranks}, but at most {MOST_THREADS} are supported"
+                "its {ranks} ranks would be threads of one process, which supports at most {MOST_THREADS} of them"
             ));
         }
         parsed.admit(host)?;
@@ -115,7 +115,7 @@ impl<'h> Admission<'h> {
             Ordering::Greater => Err(what),
             Ordering::Less if needs_all() => {
                 let name = backend_of(case).map_or("", |backend| backend.about().name);
-                Err(format!("{what}: `{name}` connects all ranks of its launcher"))
+                Err(format!("{what}: `{name}` always uses all ranks of its launcher"))
             }
             _ => Ok(()),
         }
@@ -175,7 +175,7 @@ pub(crate) fn admit_both(sides: &[Box<dyn ParsedCase>; 2], host: &Host) -> Resul
         return Ok(());
     }
     Err(format!(
-        "not enough memory for both sides at once: {} for A + {} for B, and {} are available",
+        "not enough memory for both sides at once: {} for A + {} for B, but {} is available",
         Bytes(a).about(),
         Bytes(b).about(),
         Bytes(available).about(),
@@ -190,7 +190,7 @@ fn check_memory(parsed: &dyn ParsedCase, host: &Host, available: impl FnOnce() -
         return Ok(());
     }
     Err(format!(
-        "not enough memory: {} of buffers ({} for each of {ranks} ranks) + {} for the ranks themselves = {}, and {} are \
+        "not enough memory: {} of buffers ({} for each of {ranks} ranks) + {} for the ranks themselves = {}, but {} is \
          available",
         Bytes(buffers).about(),
         Bytes(buffers / u64::from(ranks.max(1))).about(),
@@ -259,7 +259,7 @@ mod tests {
             "a model needs no ranks"
         );
         let fewer = admitted(&[("ranks", "2"), ("backend", "mpi"), ("bytes", "1KiB")]).unwrap_err();
-        assert!(fewer.contains("`mpi` connects all ranks of its launcher"), "{fewer}");
+        assert!(fewer.contains("`mpi` always uses all ranks of its launcher"), "{fewer}");
     }
 
     #[test]
@@ -285,7 +285,7 @@ mod tests {
         assert_eq!(fits(&[("bytes", "1KiB")]), Ok(()));
         let refusal = fits(&[("bytes", "1GiB")]).unwrap_err();
         assert!(
-            refusal.contains("+ 24.0 MiB for the ranks themselves") && refusal.contains("1.00 GiB are available"),
+            refusal.contains("+ 24.0 MiB for the ranks themselves") && refusal.contains("1.00 GiB is available"),
             "{refusal}"
         );
         assert!(fits(&[("bytes", "1KiB"), ("ranks", "128")]).is_err(), "processes have their overhead");

@@ -49,17 +49,17 @@ impl Bounds {
         let network = self.network.filter(|network| crosses && left > *network);
         match (cores.filter(|cores| moved > *cores), measured.filter(|measured| moved > SLACK * measured), network) {
             (Some(cores), ..) => Some(format!(
-                "its probes moved {}, and the cores of its ranks move {} at most",
+                "the limit probe moved {}, but the cores of the ranks can move at most {}",
                 rate(moved),
                 rate(cores)
             )),
             (_, Some(measured), _) => Some(format!(
-                "its probes moved {}, and the profile of this machine has {}",
+                "the limit probe moved {}, but the profile of this machine shows {}",
                 rate(moved),
                 rate(measured)
             )),
             (.., Some(network)) => Some(format!(
-                "{} would leave each host, and its network interfaces carry {} in all",
+                "{} would leave each host, but its network interfaces carry at most {}",
                 rate(left),
                 rate(network)
             )),
@@ -99,7 +99,7 @@ mod tests {
         let bounds = Bounds::default();
         // 64 KiB on two ranks in a nanosecond, and in two microseconds.
         let why = bounds.reason(&demand(196_608.0, 0.0), 1e-11, false).unwrap();
-        assert!(why.contains("the cores of its ranks move 2304 GB/s at most"), "{why}");
+        assert!(why.contains("the cores of the ranks can move at most 2304 GB/s"), "{why}");
         assert_eq!(bounds.reason(&demand(196_608.0, 0.0), 2e-6, false), None);
         assert_eq!(bounds.reason(&demand(0.0, 0.0), 1e-11, false), None, "what moves nothing has no rate");
     }
@@ -111,7 +111,7 @@ mod tests {
         let bounds = Bounds::new(Some(Profile { ceilings: vec![memory], ..Profile::default() }), &[]);
         let of = |rate: f64| bounds.reason(&demand(1e6, 0.0), 1e6 / rate, false);
         assert_eq!((of(9e9), of(19e9)), (None, None));
-        assert!(of(25e9).unwrap().contains("the profile of this machine has 10.0 GB/s"), "{:?}", of(25e9));
+        assert!(of(25e9).unwrap().contains("the profile of this machine shows 10.0 GB/s"), "{:?}", of(25e9));
     }
 
     #[test]
@@ -120,7 +120,7 @@ mod tests {
         assert_eq!(bounds.network, Some(1.5e9));
         // 8 GB/s that leave each host, at least.
         let of = |crosses| bounds.reason(&demand(1e6, 16e6), 1e-3, crosses);
-        assert!(of(true).unwrap().contains("its network interfaces carry 1.50 GB/s in all"), "{:?}", of(true));
+        assert!(of(true).unwrap().contains("its network interfaces carry at most 1.50 GB/s"), "{:?}", of(true));
         assert_eq!(of(false), None, "within a host");
         let unknown = Bounds::new(None, &[machine(&[Some(10_000), None])]);
         assert_eq!((unknown.network, Bounds::new(None, &[machine(&[])]).network), (None, None));

@@ -32,9 +32,9 @@ pub fn wanted(given: Option<&str>, plan: Option<&Plan>) -> Result<Option<String>
         Some((word, _, "")) => (*word).to_owned(),
         Some((word, own, rest)) if rest.starts_with(" on ") && rest.len() > 4 => format!("{word} on {}", &own[4..]),
         _ => {
-            let error = Error::new(format!("no state of a machine is called `{given}`"));
+            let error = Error::new(format!("there is no machine state `{given}`"));
             return Err(error.cause(format!("valid values: {}", words.join(", "))).hint(
-                "a report names the states of its run; `rankmark validate` looks at the machine and at earlier runs",
+                "the report of a run names its states; `rankmark validate` looks at the machine and at earlier runs",
             ));
         }
     };

@@ -8,6 +8,7 @@
 //! processor. On the record a pair is a round, and both slices of a side are one trial.
 
 mod case;
+mod kept;
 
 use std::collections::HashMap;
 use std::time::Instant;

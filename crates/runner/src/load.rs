@@ -29,7 +29,10 @@ fn bound_words(ranks: u32, only: u32, cores: u32, of_group: Option<u32>) -> Opti
         _ => ("the affinity of this process (taskset)", "run without taskset; under a scheduler, ask for more cores"),
     };
     (cores > 1).then(|| {
-        format!("all {ranks} ranks may run on one core only, core {only} of {cores}, by {by}: times include waiting for it; {how}")
+        format!(
+            "all {ranks} ranks have to share core {only} of {cores} because of {by}: times include waiting for it; \
+             {how}"
+        )
     })
 }
 
@@ -59,8 +62,8 @@ fn words(running: f64, cores: usize, ranks: u32) -> Option<String> {
         let verb = if ranks == 1 { "is" } else { "are" };
         let ranks = count(ranks as usize, "rank", "ranks");
         format!(
-            "other programs use {used:.0} of {cores}, and {ranks} {verb} to run: times will be disturbed; stop them, use fewer \
-             ranks, or compare versions with `rankmark compare --interleave`"
+            "other programs use {used:.0} of {cores}, and {ranks} {verb} to run, so times will be disturbed. Stop \
+             them, use fewer ranks, or compare versions with `rankmark compare --interleave`"
         )
     })
 }
@@ -73,7 +76,7 @@ mod tests {
     fn what_binds_all_ranks_to_one_core_is_said() {
         assert_eq!(bound_words(2, 0, 1, None), None, "the machine has no other");
         let note = bound_words(2, 5, 64, Some(64)).unwrap();
-        assert!(note.starts_with("all 2 ranks may run on one core only, core 5 of 64, by the affinity"), "{note}");
+        assert!(note.starts_with("all 2 ranks have to share core 5 of 64 because of the affinity"), "{note}");
         assert!(bound_words(2, 0, 64, Some(1)).unwrap().contains("--cpuset-cpus"));
     }
 

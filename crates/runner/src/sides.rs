@@ -44,6 +44,20 @@ pub type LoadPlan<'a, E> = &'a dyn Fn(&str, &[(String, String)]) -> Result<Plan,
 pub type RefuseWord<'a, E> = &'a dyn Fn(&str) -> Option<E>;
 
 impl Sides {
+    /// The plan of the record: each case once for each side.
+    pub fn plan(&self) -> Plan {
+        let cases = self.matched.iter().flat_map(|both| [crate::of_side(&both[0], 0), crate::of_side(&both[1], 1)]);
+        Plan {
+            experiment: self.experiment.clone(),
+            profiling: false,
+            cases: cases.collect(),
+            notes: Vec::new(),
+            read_as: None,
+            expected: Vec::new(),
+            source_text: self.source_text.clone(),
+        }
+    }
+
     /// Reads the plans of both sides and matches their cases. `refuse` knows words that are not the file of a plan.
     ///
     /// # Errors
@@ -94,7 +108,7 @@ fn two(files: &[String]) -> Result<[&str; 2], Error> {
         [one] => Ok([one, one]),
         [a, b] => Ok([a, b]),
         more => Err(Error::new(format!("`--interleave` compares two plans, not {}", more.len()))
-            .hint("compare further ones with the first, one after the other")),
+            .hint("compare the others with the first, one at a time")),
     }
 }
 
@@ -119,7 +133,7 @@ fn own_of(side: &str, set: &[String], variables: &[String]) -> Result<Vec<(Strin
     let mut own = pairs(set, &format!("set-{side}"))?;
     if !variables.is_empty() && own.iter().any(|(name, _)| name == "env") {
         return Err(Error::new(format!("`--env-{side}` and `--set-{side} env=` both set the environment"))
-            .hint(format!("give all variables by --env-{side}")));
+            .hint(format!("give all variables with --env-{side}")));
     }
     own.extend(variables.iter().map(|variable| ("env".to_owned(), variable.clone())));
     Ok(own)
@@ -137,7 +151,7 @@ fn refuse_own_environment<E: From<Error>>(
             let given = case.environment().join(" ");
             return Err(Error::new(format!("{file} sets the environment of ranks itself (`{given}`)"))
                 .cause("the variables of a side would replace it")
-                .hint("leave `env` out of the plan, and give all variables by --env-a and --env-b")
+                .hint("leave `env` out of the plan, and give all variables with --env-a and --env-b")
                 .into());
         }
     }
@@ -159,7 +173,7 @@ fn matched(sides: [&[Case]; 2], named: &HashSet<&str>) -> Result<(Vec<Matched>, 
             let mut fields: Vec<&str> = apart.into_iter().collect();
             fields.sort_unstable();
             return Err(Error::new(format!(
-                "several cases differ only in what tells the sides apart: {}",
+                "several cases differ only in fields that distinguish the sides: {}",
                 case.label()
             ))
             .cause(format!("the sides differ in {}", fields.join(", ")))
@@ -194,7 +208,7 @@ fn matched(sides: [&[Case]; 2], named: &HashSet<&str>) -> Result<(Vec<Matched>, 
     let note = |side: &str, other: &str, alone: &[&Case]| {
         let shown = some(alone);
         (!alone.is_empty())
-            .then(|| format!("side {other} has no partner for these cases of side {side}, left out: {shown}"))
+            .then(|| format!("side {other} has no match for these cases of side {side}, left out: {shown}"))
     };
     let notes = [note("A", "B", &alone_a), note("B", "A", &alone_b)].into_iter().flatten().collect();
     Ok((found, notes))

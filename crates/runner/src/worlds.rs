@@ -78,8 +78,9 @@ pub(crate) fn can_renew(parsed: &dyn ParsedCase, several: bool) -> Result<(), St
     if several || !launched || !parsed.needs_new_ranks() || case.trials() == Some(1) {
         return Ok(());
     }
-    Err("each trial needs new rank processes, but those of a launcher can join this backend only once: `--trials 1` measures one case \
-         in each start of the launcher; the same command without the launcher starts them, on one host"
+    Err("each trial needs new rank processes, but the ranks of a launcher can join this backend only once. Use \
+         `--trials 1`, which measures one case per start of the launcher, or run the same command without the \
+         launcher, on one host"
         .to_owned())
 }
 
@@ -266,7 +267,7 @@ mod tests {
     #[test]
     fn ranks_that_can_join_once_have_no_cold_start_under_a_launcher() {
         let says = |start, backend, several| can_renew(&*startup(start, backend), several);
-        assert!(says("cold", "mpi", false).unwrap_err().contains("without the launcher starts them"));
+        assert!(says("cold", "mpi", false).unwrap_err().contains("without the launcher, on one host"));
         for (start, backend, several) in [("cold", "mpi", true), ("cold", "shm", false), ("warm", "mpi", false)] {
             assert_eq!(says(start, backend, several), Ok(()), "{start} {backend} {several}");
         }

@@ -12,7 +12,7 @@
 use crate::fleet::LEAST_DEFICIT;
 use crate::links::PairTimes;
 use crate::quantile::median;
-use crate::racks::{in_order, racks};
+use crate::racks::{best_cut, in_order, racks};
 
 /// The first eigenvalue is beyond noise from so many times `sigma sqrt(n)`.
 const BEYOND_NOISE: f64 = 2.5;
@@ -159,17 +159,7 @@ fn first_eigenvector(matrix: &[Vec<f64>]) -> (f64, Vec<f64>) {
 /// Where values fall into two parts: the least sum of squares within both.
 fn cut(values: &[f64]) -> f64 {
     let sorted = crate::quantile::sorted(values);
-    let all: f64 = sorted.iter().sum();
-    let (mut low, mut best) = (0.0, (f64::NEG_INFINITY, sorted[0]));
-    for at in 1..sorted.len() {
-        low += sorted[at - 1];
-        let (below, above) = (at as f64, (sorted.len() - at) as f64);
-        let between = low.powi(2) / below + (all - low).powi(2) / above;
-        if between > best.0 {
-            best = (between, sorted[at]);
-        }
-    }
-    best.1
+    sorted[best_cut(&sorted).min(sorted.len() - 1)]
 }
 
 /// Whether pairs across two parts take longer than those within each.
@@ -193,18 +183,12 @@ fn is_apart(square: &[Vec<f64>], [one, other]: &[Vec<usize>; 2], noise: f64) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::samples::{Marginal, Situation, StationarySeries};
-
-    fn draw(noise: f64, count: usize, seed: u64) -> Vec<f64> {
-        let mut series = StationarySeries::new(Situation { phi: 0.0, marginal: Marginal::Lognormal, noise }, seed);
-        series.extend(count);
-        series.samples
-    }
+    use crate::samples::lognormal;
 
     /// Times with this noise, and `far` between blocks.
     fn square(of: &[usize], noise: f64, far: f64, seed: u64) -> Vec<Vec<f64>> {
         let members = of.len();
-        let (own, all) = (draw(0.01, members, seed + 9), draw(noise, members * members, seed));
+        let (own, all) = (lognormal(0.01, members, seed + 9), lognormal(noise, members * members, seed));
         let time = |low: usize, high: usize| {
             all[low * members + high] * own[low] * own[high] * if of[low] == of[high] { 1.0 } else { far }
         };

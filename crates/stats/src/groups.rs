@@ -66,13 +66,10 @@ fn best_cut(values: &[f64]) -> Option<(f64, f64, f64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::samples::{Marginal, Situation, StationarySeries};
+    use crate::samples::lognormal;
 
     fn draw(members: usize, seed: u64) -> Vec<f64> {
-        let mut series =
-            StationarySeries::new(Situation { phi: 0.0, marginal: Marginal::Lognormal, noise: 0.01 }, seed);
-        series.extend(members);
-        series.samples.iter().map(|sample| sample.ln()).collect()
+        lognormal(0.01, members, seed).iter().map(|sample| sample.ln()).collect()
     }
 
     #[test]

@@ -186,7 +186,7 @@ fn take_distances(pairs: &mut [([u32; 2], f64)], blocks: &[usize], is_complete: 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::samples::{Marginal, Situation, StationarySeries};
+    use crate::samples::lognormal;
 
     /// All at one distance.
     fn flat(times: &[Vec<f64>]) -> Option<Links> {
@@ -195,13 +195,8 @@ mod tests {
 
     /// Times of 1 us with this noise, and members that differ by 1%.
     fn square(members: usize, noise: f64, seed: u64) -> Vec<Vec<f64>> {
-        let series = |noise: f64, count: usize, seed: u64| {
-            let mut series = StationarySeries::new(Situation { phi: 0.0, marginal: Marginal::Lognormal, noise }, seed);
-            series.extend(count);
-            series.samples
-        };
-        let own = series(0.01, members, seed + 77);
-        let all = series(noise, members * members, seed);
+        let own = lognormal(0.01, members, seed + 77);
+        let all = lognormal(noise, members * members, seed);
         let of = |low: usize, high: usize| 1e-6 * all[low * members + high] * own[low] * own[high];
         (0..members).map(|low| (0..members).map(|high| of(low, high)).collect()).collect()
     }
@@ -302,13 +297,9 @@ mod tests {
     }
     /// Pairs of members whose numbers differ by one of 32 distances.
     fn part(members: usize, noise: f64, seed: u64) -> PairTimes {
-        let series = |noise: f64, count: usize, seed: u64| {
-            let mut series = StationarySeries::new(Situation { phi: 0.0, marginal: Marginal::Lognormal, noise }, seed);
-            series.extend(count);
-            series.samples
-        };
         let distances: Vec<usize> = (0..32).map(|step| (1.2_f64.powi(step) as usize).max(step as usize + 1)).collect();
-        let (own, all) = (series(0.01, members, seed + 77), series(noise, members * distances.len(), seed));
+        let own = lognormal(0.01, members, seed + 77);
+        let all = lognormal(noise, members * distances.len(), seed);
         let mut pairs = Vec::new();
         for (at, distance) in distances.iter().enumerate() {
             let pair = |low: usize| {

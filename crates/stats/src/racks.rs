@@ -137,7 +137,7 @@ fn squares(part: &[f64]) -> f64 {
 }
 
 /// The place that cuts ascending values into two parts with the least squares within both.
-fn best_cut(sorted: &[f64]) -> usize {
+pub(crate) fn best_cut(sorted: &[f64]) -> usize {
     let all: f64 = sorted.iter().sum();
     let (mut low, mut best) = (0.0, (f64::NEG_INFINITY, sorted.len().min(1)));
     for at in 1..sorted.len() {
@@ -241,12 +241,10 @@ pub(crate) fn in_order(of: &[usize]) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::samples::{Marginal, Situation, StationarySeries};
+    use crate::samples::lognormal;
 
     fn draw(noise: f64, count: usize, seed: u64) -> Vec<f64> {
-        let mut series = StationarySeries::new(Situation { phi: 0.0, marginal: Marginal::Lognormal, noise }, seed);
-        series.extend(count);
-        series.samples.iter().map(|sample| sample.ln()).collect()
+        lognormal(noise, count, seed).iter().map(|sample| sample.ln()).collect()
     }
 
     /// Logarithms of pairs at distances that grow, as large tournaments measure them. `apart`: by the racks of two members.

@@ -65,6 +65,13 @@ impl StationarySeries {
     }
 }
 
+/// So many independent lognormal samples with this noise.
+pub fn lognormal(noise: f64, count: usize, seed: u64) -> Vec<f64> {
+    let mut series = StationarySeries::new(Situation { phi: 0.0, marginal: Marginal::Lognormal, noise }, seed);
+    series.extend(count);
+    series.samples
+}
+
 /// Two independent standard normal numbers: Box and Muller (1958).
 fn standard_normals(random: &mut Xoshiro256PlusPlus) -> [f64; 2] {
     let radius = (-2.0 * (1.0 - random.random::<f64>()).ln()).sqrt();

@@ -91,7 +91,7 @@ fn driver(folders: &[PathBuf], bus: &[String]) -> Vec<Finding> {
             } else {
                 Finding::misconfigured("driver", found)
                     .impact(IMPACT)
-                    .fix("nvidia-smi says the same; reload the module (modprobe nvidia) or install the driver again")
+                    .fix("run nvidia-smi to confirm; reload the module (modprobe nvidia) or reinstall the driver")
             }];
         }
     };

@@ -112,11 +112,11 @@ fn script(launcher: &Launcher, program: &Path, request: &Request) -> Finding {
         [] => false,
     };
     if gone {
-        let row = Finding::misconfigured(launcher.name, format!("{place} wants {}, which is gone", words.join(" ")));
+        let row = Finding::misconfigured(launcher.name, format!("{place} needs {}, which is missing", words.join(" ")));
         return row.impact(launcher.impact).fix(launcher.fix);
     }
     match request.python.is_some() && next_to_python(launcher, request).is_none() {
-        true => Finding::ready(launcher.name, format!("{place}, of another Python than the named one")).fix(format!(
+        true => Finding::ready(launcher.name, format!("{place}, from another Python than the named one")).fix(format!(
             "{} -m {}",
             named_python(request),
             launcher.fix

@@ -102,7 +102,7 @@ fn described(said: &str, path: &Path, search: &[PathBuf]) -> Finding {
         // It is often built without one, for clusters with a launcher of their own.
         Err(_) if vendor == Vendor::Mvapich => by_the_system(),
         Err(why) => Finding::misconfigured(make.name, format!("{found}; {why}"))
-            .impact("the mpirun of another library starts worlds of one rank each with it")
+            .impact("with the mpirun of another library, each rank would be alone in its world")
             .fix(make.fix()),
     }
 }

@@ -158,7 +158,7 @@ fn text(library: &Library, name: &CStr) -> Result<Value, String> {
     // SAFETY: as declared there.
     let text = unsafe { function::<Get>(library, name)?() };
     if text.is_null() {
-        return Err(format!("`{}` gave nothing", name.to_string_lossy()));
+        return Err(format!("`{}` returned nothing", name.to_string_lossy()));
     }
     // SAFETY: a terminated text that belongs to the library.
     Ok(version(unsafe { CStr::from_ptr(text) }.to_string_lossy()))

@@ -34,9 +34,7 @@ fn interfaces(folder: &Path) -> Vec<Finding> {
         found.push(Finding::ready("virtual", made.join(" ")));
     }
     if real.is_empty() && !made.iter().any(|name| leads_out(&folder.join(name))) {
-        found.push(
-            Finding::missing("interfaces", "none with a device behind it").impact("other hosts cannot be reached"),
-        );
+        found.push(Finding::missing("interfaces", "no physical interface").impact("other hosts cannot be reached"));
     }
     found
 }
@@ -53,7 +51,7 @@ fn leads_out(folder: &Path) -> bool {
 fn interface(name: &str, folder: &Path) -> Finding {
     // The kernel says -1, or nothing, where the driver does not know: virtio does not.
     let speed = text(folder.join("speed")).parse::<u64>().ok().filter(|speed| *speed > 0);
-    let speed = speed.map_or("speed unknown to its driver".to_owned(), gigabits);
+    let speed = speed.map_or("its driver reports no speed".to_owned(), gigabits);
     let driver = fs::read_link(folder.join("device/driver")).ok();
     let driver = driver.as_deref().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
     let mut parts = vec![speed, format!("MTU {}", text(folder.join("mtu")))];
@@ -136,7 +134,7 @@ mod tests {
         fs::remove_dir_all(&root).unwrap();
         assert_eq!(rows[0], Finding::ready("eth0", "100 Gbit/s, MTU 9000, NUMA node 1"));
         assert_eq!(rows[1], Finding::missing("eth1", "link down"));
-        assert_eq!(rows[2], Finding::ready("eth2", "speed unknown to its driver, MTU 1500"));
+        assert_eq!(rows[2], Finding::ready("eth2", "its driver reports no speed, MTU 1500"));
         assert_eq!(rows[3], Finding::ready("virtual", "lo veth1"));
         assert_eq!(ib[0], Finding::ready("mlx5_0:1", "100 Gb/sec (4X EDR), InfiniBand"));
         assert_eq!(ib[1].state, State::Missing);

@@ -56,12 +56,12 @@ pub(super) fn ask(native: &Native, path: &Path) -> Result<Value, String> {
     let mut argument = ARGUMENT.to_vec();
     argument.extend(native.key.bytes().chain([b':']).chain(path.as_os_str().as_bytes().iter().copied()));
     let outcome = child::run(Path::new(ITSELF), &[OsStr::from_bytes(&argument)], Some(is_answered), LIMIT)
-        .map_err(|error| format!("a child to open it in could not be started: {error}"))?;
+        .map_err(|error| format!("the process that would open it could not be started: {error}"))?;
     let answer: Option<Value> = answer_in(&outcome.out);
     match answer {
         Some(mut answer) => match answer.get_mut("ok").map(Value::take) {
             Some(value) => Ok(value),
-            None => Err(answer["error"].as_str().unwrap_or("an error without words").to_owned()),
+            None => Err(answer["error"].as_str().unwrap_or("an error without a message").to_owned()),
         },
         None => Err(format!("a process that opened it {}", outcome.complaint())),
     }

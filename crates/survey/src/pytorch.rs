@@ -81,7 +81,7 @@ fn ask(program: &Path) -> Result<Value, String> {
     let answer = probe::answer_in(&outcome.out).and_then(|mut answer| answer.get_mut("ok").map(Value::take));
     answer.filter(Value::is_object).ok_or_else(|| {
         let said = outcome.first_line().map_or(String::new(), |line| format!("; it said `{}`", child::printable(line)));
-        format!("does not answer as Python does: {}{said}", outcome.complaint())
+        format!("does not behave like Python: {}{said}", outcome.complaint())
     })
 }
 

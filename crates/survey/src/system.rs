@@ -32,8 +32,8 @@ fn processor(machine: &Machine) -> Finding {
     let about = format!("{model}: {cores}{threads} threads{vector}");
     if allowed < threads {
         return Finding::slow("CPU", format!("{about}; {allowed} threads are allowed here"))
-            .impact("ranks beyond those share them")
-            .fix("raise it with taskset, numactl, the container's cpuset or the job's request");
+            .impact("more ranks than that share threads")
+            .fix("raise the limit: taskset, numactl, the container's cpuset or the job's request");
     }
     Finding::ready("CPU", about)
 }

@@ -59,6 +59,17 @@ impl Collective {
         )
     }
 
+    /// What `bytes` means, and the factor of the bus bandwidth.
+    pub fn size_words(self) -> &'static str {
+        match self {
+            Self::AllReduce => "bytes: a rank's; busbw = algbw x 2(n-1)/n",
+            Self::AllToAllV => "bytes: the most that a rank sends or receives; busbw = algbw x (n-1)/n",
+            Self::Barrier => "moves no bytes",
+            op if op.size_counts_all_ranks() => "bytes: all ranks' blocks together; busbw = algbw x (n-1)/n",
+            _ => "bytes: a rank's; busbw = algbw",
+        }
+    }
+
     /// Whether the operation reduces, and so takes a [`Reduce`] and excludes no type.
     pub const fn reduces(self) -> bool {
         matches!(self, Self::AllReduce | Self::ReduceScatter | Self::Reduce)

@@ -32,7 +32,7 @@ pub fn normalize(text: &str) -> String {
 
 /// The candidate nearest to `word` by optimal string alignment (insertions, deletions, substitutions, swaps of
 /// neighbours), if it is near enough to be what was meant (at most a third of the word, at least one edit, and less than
-/// half of the longer of the two).
+/// half of the longer of the two). Else the only one that begins with the word.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word = normalize(word);
     // A hostile file may hold a megabyte-long key: no suggestion can be near it.
@@ -44,12 +44,18 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     let near = |(distance, candidate): &(usize, &str)| {
         *distance <= limit && 2 * distance < word.chars().count().max(candidate.chars().count())
     };
-    candidates
-        .into_iter()
-        .map(|candidate| (strsim::osa_distance(&word, &normalize(candidate)), candidate))
+    let candidates: Vec<(String, &str)> = candidates.into_iter().map(|name| (normalize(name), name)).collect();
+    let slip = candidates
+        .iter()
+        .map(|(normal, name)| (strsim::osa_distance(&word, normal), *name))
         .filter(near)
-        .min_by_key(|(distance, _)| *distance)
-        .map(|(_, candidate)| candidate)
+        .min_by_key(|(distance, _)| *distance);
+    let begun = candidates.iter().filter(|(normal, _)| word.len() > 2 && normal.starts_with(&word));
+    let mut begun = begun.map(|(_, name)| *name);
+    match (slip, begun.next(), begun.next()) {
+        (Some((_, name)), ..) | (None, Some(name), None) => Some(name),
+        _ => None,
+    }
 }
 
 /// The hint that names what was probably meant.
@@ -130,6 +136,7 @@ mod tests {
         assert_eq!(nearest("allreduce", ops), Some("all_reduce"));
         assert_eq!(nearest("brodacast", ops), Some("broadcast"));
         assert_eq!(nearest("pipeline", ops), None);
+        assert_eq!((nearest("broad", ops), nearest("all", ops), nearest("b", ops)), (Some("broadcast"), None, None));
         let short = ["op", "dp", "i64"];
         assert_eq!((nearest("opp", short), nearest("i4", short)), (Some("op"), Some("i64")));
         assert_eq!((nearest("x", ["y"]), nearest("ab", ["db"]), nearest("xp", short)), (None, None, None));

@@ -46,7 +46,8 @@ fn without_exponent(mantissa: &str, exponent: i32) -> String {
 }
 
 /// `-1234567` is `-1,234,567`.
-pub fn thousands(value: i64) -> String {
+pub fn thousands(value: impl Into<i128>) -> String {
+    let value = value.into();
     let digits = value.unsigned_abs().to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3 + 1);
     if value < 0 {
@@ -148,7 +149,7 @@ pub fn bytes(value: u64) -> String {
 
 /// A count: `1 case`, `2 cases`, `1,234 cases`.
 pub fn count(number: usize, one: &str, many: &str) -> String {
-    let digits = thousands(i64::try_from(number).unwrap_or(i64::MAX));
+    let digits = thousands(number as u64);
     format!("{digits} {}", if number == 1 { one } else { many })
 }
 

@@ -157,22 +157,9 @@ fn meanings(text: &str, unit: &str) -> Option<String> {
     let one = |unit: String| {
         let size = format!("{number}{unit}");
         let Bytes(bytes) = size.parse().ok()?;
-        Some(format!("{size} ({} bytes)", grouped(bytes)))
+        Some(format!("{size} ({} bytes)", crate::number::thousands(bytes)))
     };
     Some(format!("write {} or {}", one(format!("{prefix}iB"))?, one(format!("{decimal}B"))?))
-}
-
-/// A number with commas between thousands.
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 impl FromStr for Bytes {

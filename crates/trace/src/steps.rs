@@ -203,11 +203,6 @@ impl StepRecorder {
         self.ring.is_some() || self.ranges.is_some()
     }
 
-    /// Whether spans are kept.
-    pub fn is_recording(&self) -> bool {
-        self.ring.is_some()
-    }
-
     /// The clock's nanoseconds.
     #[inline]
     pub fn now_ns(&self) -> u64 {

@@ -28,7 +28,7 @@ pub(super) static TRAINING: About = About {
     check,
     command: Some(Command {
         name: "train",
-        doc: "Trains a model by a strategy on a mesh of ranks: step time by phase, throughput, MFU, scaling, memory, traffic",
+        doc: "Trains a model on a mesh of ranks: step time by phase, throughput, MFU, scaling, memory, traffic",
         argument: "",
         examples: &[
             ("--model gpt2-mini --ranks 2", "data parallelism"),
@@ -51,7 +51,7 @@ pub(super) static MEMORY: About = About {
     check,
     command: Some(Command {
         name: "memory",
-        doc: "What training a model holds in memory, by category: predicted, measured, and the largest batch that fits",
+        doc: "Predicts and measures the memory of training by category, and finds the largest batch that fits",
         argument: "",
         examples: &[
             ("--model gpt2-mini", "memory by category"),
@@ -77,7 +77,7 @@ fn check(case: &mut Case) -> Result<(), FieldError> {
         ));
     }
     if World::of(case)?.progress_thread {
-        let message = "training runs its exchanges on threads of its own";
+        let message = "training already runs its exchanges on separate threads";
         return Err(problem("progress_thread", message, "use `overlap: true` instead"));
     }
     limit::check(case)?;

@@ -34,7 +34,7 @@ pub(super) fn resolve(case: &mut Case) -> Result<(), FieldError> {
     let sleeping = Sleeping::of(case)?;
     let Some(path) = &sleeping.sleep_table.filter(|_| sleeping.compute == Compute::Sleep) else { return Ok(()) };
     if sleeping.sleep_time.is_some() {
-        let message = "`sleep_table` says the time of each block, and `sleep_time` that of all";
+        let message = "`sleep_table` sets the time of each block, but `sleep_time` sets one time for all";
         return Err(problem("sleep_time", message, "leave one of the two out"));
     }
     let unreadable = |error: std::io::Error| refused(format!("{path}: {error}"));
@@ -114,7 +114,7 @@ mod tests {
         std::fs::write(&path, "h 1ms 2ms").unwrap();
         assert!(refused(&[]).contains("no line is of the block `embedding`"), "{}", refused(&[]));
         let both = refused(&[("sleep_time", "2ms")]);
-        assert!(both.contains("`sleep_table` says the time of each block"), "{both}");
+        assert!(both.contains("`sleep_table` sets the time of each block"), "{both}");
         std::fs::write(&path, vec![b'#'; LARGEST as usize + 1]).unwrap();
         assert!(refused(&[]).contains("more than"), "{}", refused(&[]));
     }

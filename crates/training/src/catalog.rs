@@ -2,6 +2,7 @@
 
 use model::{CATALOG, Entry};
 use serde_json::json;
+use terms::Bytes;
 
 use super::predict;
 use super::resolve::{self, Task};
@@ -23,6 +24,28 @@ pub struct ModelLine {
     pub bytes: Option<u64>,
     /// What can be set.
     pub dimensions: Vec<&'static str>,
+}
+
+impl ModelLine {
+    /// What it takes: `124 M parameters, 0.855 TFLOP a sample of 1024 tokens, 2.1 GiB to train it: GPT-2, ...`.
+    pub fn takes(&self) -> String {
+        let tokens = if self.tokens > 0 { format!(" of {} tokens", self.tokens) } else { String::new() };
+        let memory = self.bytes.map_or(String::new(), |bytes| format!(", {} to train it", Bytes(bytes).about()));
+        let (parameters, flops) = (count(self.parameters as f64), count(self.flops));
+        format!("{parameters} parameters, {flops}FLOP a sample{tokens}{memory}: {}", self.doc)
+    }
+}
+
+/// Three significant digits and a prefix: `124 M`, `0.855 T`.
+fn count(value: f64) -> String {
+    let (scaled, prefix) = match value {
+        v if v >= 1e12 => (v / 1e12, " T"),
+        v if v >= 1e9 => (v / 1e9, " G"),
+        v if v >= 1e6 => (v / 1e6, " M"),
+        v if v >= 1e3 => (v / 1e3, " k"),
+        v => (v, " "),
+    };
+    format!("{}{prefix}", terms::number::three_digits(scaled))
 }
 
 /// Parameters of a model with these dimensions, shared ones once; None where there is no such model.

@@ -74,11 +74,11 @@ pub(super) fn check(case: &mut Case, task: &Task) -> Result<(), FieldError> {
         return Err(problem("matmul", "`fma` and `bf16x6` are for products on CPUs", "leave it out, or `device: cpu`"));
     }
     if task.sleep.is_some() {
-        return Err(problem("compute", "blocks sleep on ranks of the CPU", "`device: cpu`"));
+        return Err(problem("compute", "blocks can sleep on CPU ranks only", "`device: cpu`"));
     }
     let searches = MemoryHow::of(&*case).is_ok_and(|memory| memory.find_max_batch && memory.limit.is_none());
     if case.benchmark == MEMORY && searches {
-        let message = "a search on GPUs needs to know how much of one a rank may hold";
+        let message = "a search on GPUs needs the memory limit of a rank";
         return Err(problem("limit", message, "for example `limit: 70GiB`"));
     }
     Ok(())

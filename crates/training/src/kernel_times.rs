@@ -60,7 +60,7 @@ impl KernelTimes {
 /// Refuses ranks whose device notes no kinds.
 pub(super) fn check(case: &Case, task: &Task) -> Result<(), FieldError> {
     if ByKind::of(case)?.kernel_times && task.gpus.is_none() {
-        let message = "kernels are timed on GPUs, by native ranks";
+        let message = "only native ranks on GPUs time their kernels";
         return Err(problem("kernel_times", message, "`device: cuda` with `runtime: native`, or leave it out"));
     }
     Ok(())
@@ -71,7 +71,7 @@ pub(super) fn measure(trainer: &mut Trainer, comm: &mut dyn Communicator) -> Res
     let mut steps = Vec::with_capacity(STEPS);
     for number in 0..=STEPS {
         let kinds = trainer.kinds(comm).map_err(|error| Failure::new(error.to_string()))?;
-        let kinds = kinds.ok_or_else(|| Failure::new("the device does not tell kinds of kernels apart"))?;
+        let kinds = kinds.ok_or_else(|| Failure::new("the device does not report the kinds of kernels"))?;
         if number > 0 {
             steps.push(kinds);
         }

@@ -33,7 +33,7 @@ pub(super) fn check(case: &Case) -> Result<(), FieldError> {
     match MemoryHow::of(case)?.limit {
         Some(limit) if limit < LEAST => {
             let message = format!("a limit of {limit} bytes is too small for any model");
-            Err(problem("limit", message, format!("with its unit: `limit: {limit}GiB`")))
+            Err(problem("limit", message, format!("write the unit, as in `{limit}GiB`")))
         }
         _ => Ok(()),
     }
@@ -82,7 +82,7 @@ pub(super) fn refuse(
 /// What is said of a rank that needs more than it may hold.
 pub(super) fn exceeded(rank: u32, needed: u64, limit: u64) -> String {
     format!(
-        "out of memory on rank {rank}: {} needed, and {} are its limit",
+        "out of memory on rank {rank}: it needs {}, but its limit is {}",
         Bytes(needed).about(),
         Bytes(limit).about()
     )

@@ -196,7 +196,7 @@ fn multiplier(task: &Task, exchange: &mut NumberExchange, context: &mut RankCont
     let own = engine::multiplier(precision, matmul);
     let all = exchange.gather(&mut *context.comm, own.map_or(f64::NAN, |_| 0.0))?;
     let lacking =
-        |rank: usize| Failure::lacking(format!("the processor of rank {rank} has no {matmul} (AMX for bf16)"));
+        |rank: usize| Failure::lacking(format!("the processor of rank {rank} cannot run {matmul} (AMX for bf16)"));
     match (own, all.iter().position(|has| has.is_nan())) {
         (Some(own), None) => Ok(own),
         (_, rank) => Err(lacking(rank.unwrap_or(context.rank as usize))),

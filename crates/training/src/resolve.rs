@@ -206,7 +206,7 @@ fn fill_schedule(fields: &mut Fields) -> Result<(), FieldError> {
             Err(problem("chunks", message, "`chunks: 2`, or `schedule: 1f1b`"))
         }
         false if chunks > 1 => {
-            Err(problem("chunks", format!("{chunks} chunks on each stage are interleaved"), "`schedule: interleaved`"))
+            Err(problem("chunks", format!("{chunks} chunks per stage need interleaving"), "`schedule: interleaved`"))
         }
         _ => Ok(()),
     }

@@ -41,7 +41,7 @@ const WHISKERS: &str = "Points: medians; bars: 95% intervals of the median.";
 /// What points are that this program did not measure.
 pub const AS_IMPORTED: &str = "Points: times as the imported file gives them, without intervals.";
 /// What they are where trials are too few for an interval.
-const BARE: &str = "Points: medians, of too few trials for an interval.";
+const BARE: &str = "Points: medians; there are too few trials for an interval.";
 
 /// What points and bands are.
 pub fn note_of_points<'p>(points: impl Iterator<Item = &'p Measured<'p>> + Clone, banded: bool) -> &'static str {

@@ -67,7 +67,7 @@ pub fn chart(section: &Operation) -> Option<NamedChart> {
     let spec = ChartSpec {
         title: format!("{}: roofline", section.name),
         subtitle: section.constants.clone(),
-        note: "Lines: what the machine reached in its own tests; left of the corner memory is the bound, right of it \
+        note: "Lines: what the machine reached in its own tests. Left of the corner memory is the limit, right of it \
                computation."
             .to_owned(),
         x: axis("operations per byte of memory traffic"),
@@ -178,9 +178,9 @@ pub fn sentence(section: &Operation) -> Option<String> {
     let shares = all.iter().filter_map(|(case, whole)| Some((*case, usable(whole.share)?)));
     let (best, reached) = shares.max_by(|a, b| a.1.total_cmp(&b.1))?;
     let bounds = match bound_counts.as_slice() {
-        [(name, _)] => format!("{name} bounds each case"),
+        [(name, _)] => format!("{name} limits each case"),
         several => {
-            let part = |(name, number): &(&str, usize)| format!("{name} bounds {}", count(*number, "case", "cases"));
+            let part = |(name, number): &(&str, usize)| format!("{name} limits {}", count(*number, "case", "cases"));
             several.iter().map(part).collect::<Vec<_>>().join(", ")
         }
     };
@@ -270,9 +270,9 @@ mod tests {
         ];
         let sentence_of = |lines: &[CaseLine]| sentence(&operations(lines, &[])[0]);
         let all = sentence_of(&lines).unwrap();
-        assert!(all.contains("memory bounds 1 case, computation bounds 1 case, communication bounds 1 case"), "{all}");
+        assert!(all.contains("memory limits 1 case, computation limits 1 case, communication limits 1 case"), "{all}");
         assert!(all.contains("b reaches 90% of its ceiling, the most"), "{all}");
-        assert!(sentence_of(&lines[..1]).unwrap().contains("memory bounds each case; a reaches 50% of its ceiling."));
+        assert!(sentence_of(&lines[..1]).unwrap().contains("memory limits each case; a reaches 50% of its ceiling."));
         for (share, words) in
             [(1.05, "b reaches 100% of its ceiling, the most"), (1.51, "b is faster than its ceiling")]
         {

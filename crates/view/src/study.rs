@@ -150,11 +150,6 @@ impl<'a> Measured<'a> {
         Some(Estimate::new(mid, crate::ends(self.case, if ends.is_empty() { source } else { ends })))
     }
 
-    /// The busbw at which the limit would be reached.
-    pub fn limit_gbs(&self) -> Option<f64> {
-        Some(self.busbw?.mid / self.limit_share?)
-    }
-
     /// Whether it carries this caveat.
     pub fn has(&self, caveat: Caveat) -> bool {
         self.case.caveats.contains(&caveat)
@@ -455,9 +450,9 @@ fn value_of<'f>(fields: &'f [(Arc<str>, Arc<str>)], name: &str) -> Option<&'f st
 pub fn banner<'a>(cases: impl Iterator<Item = &'a CaseLine>) -> Option<String> {
     const WARNINGS: [(Caveat, &str, &str); 6] = [
         (Caveat::Simulated, "SIMULATED", "times were computed by a model and never measured"),
-        (Caveat::Imported, "IMPORTED", "measured by another program, by its own statistic and checks"),
-        (Caveat::Emulated, "EMULATED", "the device was a stand-in in memory of the host, and no GPU"),
-        (Caveat::Paced, "PACED", "slowed down to a given link"),
+        (Caveat::Imported, "IMPORTED", "measured by another program, with its own statistic and checks"),
+        (Caveat::Emulated, "EMULATED", "the device was a stand-in in host memory, not a GPU"),
+        (Caveat::Paced, "PACED", "the backend was slowed down to a given link"),
         (Caveat::ComputeAsleep, "COMPUTE ASLEEP", "ranks slept instead of computing"),
         (Caveat::Injected, "FAULT INJECTED", "on request"),
     ];

@@ -1,12 +1,11 @@
 //! Interference on real communicators: both activities run, both are right, and one that is wrong is caught.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use record::Case;
 use terms::Status;
 
-use crate::watched::{Watch, Watched};
+use crate::watched::{Watch, world};
 use crate::worlds::Wrapped;
 
 /// Small and short; storage is left out where it is not asked for.
@@ -54,14 +53,6 @@ fn both_activities_of_a_pair_run_and_are_right() {
         let compared = |wrong: &measure::WrongReport| wrong.compared;
         assert!(trial.wrong.iter().map(compared).sum::<u64>() > 0, "{:?}", case.parameters);
     }
-}
-
-/// A world of two ranks in which this is done on rank 1.
-fn world(watch: Watch) -> (Wrapped, [Arc<Watch>; 2]) {
-    let watches = [Arc::new(Watch::default()), Arc::new(watch)];
-    let given = watches.clone();
-    let wrap = Arc::new(move |rank: u32, inner| Watched::boxed(inner, given[rank as usize].clone()));
-    (Wrapped::start("shm", 2, wrap), watches)
 }
 
 #[test]

@@ -1,13 +1,12 @@
 //! Start-up on real communicators: each stage is right, and one that cannot communicate is caught.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use record::Case;
 use terms::Status;
 
 use crate::plans::{HOST, Threads};
-use crate::watched::{Watch, Watched};
+use crate::watched::{Watch, world};
 use crate::worlds::Wrapped;
 
 fn cases(flags: &[(&str, &str)]) -> Vec<Case> {
@@ -37,14 +36,6 @@ fn every_stage_is_measured_and_compared() {
             assert!(compared >= 2 * 512, "{compared}: {:?}", case.parameters);
         }
     }
-}
-
-/// A world of two ranks in which this is done on rank 1.
-fn world(watch: Watch) -> (Wrapped, [Arc<Watch>; 2]) {
-    let watches = [Arc::new(Watch::default()), Arc::new(watch)];
-    let given = watches.clone();
-    let wrap = Arc::new(move |rank: u32, inner| Watched::boxed(inner, given[rank as usize].clone()));
-    (Wrapped::start("shm", 2, wrap), watches)
 }
 
 #[test]

@@ -8,6 +8,8 @@ use device::{Queue, Region, Slice};
 use terms::{Collective, Space};
 use trace::Clock;
 
+use crate::worlds::Wrapped;
+
 /// What a test sees of a rank's communicators, and does to them.
 #[derive(Default)]
 pub(crate) struct Watch {
@@ -36,6 +38,14 @@ impl Watched {
     pub(crate) fn boxed(inner: Box<dyn Communicator>, watch: Arc<Watch>) -> Box<dyn Communicator> {
         Box::new(Self { inner, watch, is_world: true })
     }
+}
+
+/// A world of two ranks in which this is done on rank 1.
+pub(crate) fn world(watch: Watch) -> (Wrapped, [Arc<Watch>; 2]) {
+    let watches = [Arc::new(Watch::default()), Arc::new(watch)];
+    let given = watches.clone();
+    let wrap = Arc::new(move |rank: u32, inner| Watched::boxed(inner, given[rank as usize].clone()));
+    (Wrapped::start("shm", 2, wrap), watches)
 }
 
 fn flip(output: &Slice) {

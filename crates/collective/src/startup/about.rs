@@ -19,7 +19,7 @@ pub(super) static ABOUT: About = About {
     check,
     command: Some(Command {
         name: "startup",
-        doc: "Measures how long it takes until ranks can communicate, and which rank was last",
+        doc: "Measures how long ranks take until they can communicate, and which rank comes last",
         argument: "stage",
         examples: &[
             ("", "every stage, cold and warm"),
@@ -106,7 +106,7 @@ fn resolve_call(fields: &mut StartupFields, case: &mut Case) {
         case.caveats.push(Caveat::SizeRounded);
     }
     if used == 0 {
-        case.skip = Some(format!("{requested} bytes hold no whole element for each of {} ranks", fields.ranks));
+        case.skip = Some(format!("{requested} bytes are too few for one element on each of {} ranks", fields.ranks));
     }
 }
 
@@ -115,8 +115,8 @@ fn sample_once(case: &mut Case) -> Result<(), FieldError> {
     let given = Sampling::of(case)?;
     for (name, given, fixed) in [("warmup", given.warmup, 0), ("iters", given.iters, 1)] {
         if given.is_some_and(|given| given != fixed) {
-            let message = format!("`start: cold` has one sample in each trial: `{name}` is {fixed} there");
-            return Err(problem(name, message, "more `trials`; or `start: warm`"));
+            let message = format!("`start: cold` has one sample in each trial, so `{name}` must be {fixed}");
+            return Err(problem(name, message, "give more `trials`, or use `start: warm`"));
         }
     }
     Sampling { warmup: Some(0), iters: Some(1), ..given.clone() }.write(&given, case);
@@ -239,6 +239,6 @@ mod tests {
         };
         assert_eq!((case("1003").bytes(), case("1003").bytes_requested), (Some(1000), Some(1003)));
         assert!(case("1003").caveats.contains(&Caveat::SizeRounded) && case("1000").caveats.is_empty());
-        assert!(case("7").skip.unwrap().contains("no whole element"));
+        assert!(case("7").skip.unwrap().contains("too few for one element"));
     }
 }

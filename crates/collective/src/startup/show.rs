@@ -22,7 +22,7 @@ pub(super) fn show() -> Show {
     ];
     let note = "time: that of the slowest rank. wait: how long the first rank waits for the last one. last rank: the rank that \
                 came last, in how many trials; `varies` where chance explains it. backend: the part of joining that the \
-                backend takes once all ranks have begun. growth: against the fewest communicators open.";
+                backend takes once all ranks have begun. growth: compared with the fewest communicators open.";
     let time = |stem: &str| Chart {
         y_title: "time".into(),
         y_format: Format::Seconds,

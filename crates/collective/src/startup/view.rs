@@ -147,8 +147,8 @@ fn firsts(points: &[&Measured]) -> Vec<String> {
         let (time, range) = (seconds(point.time.mid), range(over));
         match verdict(over, "longer", "shorter") {
             "longer" => format!(
-                "{subject}, takes {time}: {} as long as a later one{range}. One untimed call at the start of a job keeps this \
-                 out of its first step.{}",
+                "{subject}, takes {time}: {} as long as a later one{range}. Make one untimed call at the start of a \
+                 job to keep this out of its first step.{}",
                 factor(over.mid),
                 last(point.case)
             ),
@@ -169,7 +169,7 @@ fn laters(points: &[&Measured]) -> Vec<String> {
     let sentence = |point: &&Measured| {
         let size = point.bytes.map(bytes).unwrap_or_default();
         let time = format!("{}{}", seconds(point.time.mid), point.time.range(seconds));
-        format!("one {} of {size} takes {time} once such calls were made, {}.", op(point.case), among(point.case))
+        format!("one {} of {size}, {}, takes {time} after earlier calls.", op(point.case), among(point.case))
     };
     largest(points).iter().map(sentence).collect()
 }
@@ -265,7 +265,7 @@ mod tests {
         };
         let slow = first(json!({"value": 12.0, "ci95": [10.0, 14.0]}));
         assert!(
-            slow.contains("takes 30.0 us: 12.0x as long as a later one (10.0x to 14.0x). One untimed call"),
+            slow.contains("takes 30.0 us: 12.0x as long as a later one (10.0x to 14.0x). Make one untimed call"),
             "{slow}"
         );
         let same = first(json!({"value": 1.1, "ci95": [0.9, 1.3]}));

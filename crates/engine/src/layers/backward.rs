@@ -93,9 +93,9 @@ impl Emit<'_> {
     fn embedding_backward(&mut self, block: &Block, index: usize, layer: &Embedding, dy: Tensor) {
         // Every part's tokens may stand in any row.
         let dy = self.gathered(dy);
-        let d_table = self.gradient_to_add_to(&Self::name(block, index, "tokens"), false);
+        let d_table = self.gradient_to_add_to(&Self::name(block, index, "tokens"));
         let extra = |emit: &mut Self, name: &str, size: usize| {
-            (size > 0).then(|| emit.gradient_to_add_to(&Self::name(block, index, name), false))
+            (size > 0).then(|| emit.gradient_to_add_to(&Self::name(block, index, name)))
         };
         let d_positions = extra(self, "positions", layer.positions);
         let d_segments = extra(self, "segments", layer.segments);

@@ -32,7 +32,7 @@ pub(super) static ABOUT: About = About {
     check,
     command: Some(Command {
         name: "kernel",
-        doc: "Measures one operation of a training step by its sizes, on one rank or on several at once",
+        doc: "Measures one operation of a training step at given sizes, on one rank or on several at once",
         argument: "kernel",
         examples: &[
             ("product_nt --dims 1024x3072x768x0x4", "a product of 1024 rows with a weight of 3072 x 768"),
@@ -48,7 +48,7 @@ pub(super) static ABOUT: About = About {
 fn check(case: &mut Case) -> Result<(), FieldError> {
     runtime::resolve(case, &[], Native::Host)?;
     if contract::is_pytorch(case) {
-        let message = "`kernel` measures operations of this program's ranks";
+        let message = "`kernel` measures native ranks only";
         return Err(problem("runtime", message, "leave `runtime` out and name a backend with native ranks: `shm`"));
     }
     if contract::is_simulated(case) {
@@ -119,7 +119,7 @@ mod tests {
             (vec![("kernel", "adamw"), ("dims", "99999999999999999999x0")], "not a whole number"),
             (vec![("dtype", "i32")], "does not take `i32`"),
             (vec![("backend", "sim")], "does not model computation"),
-            (vec![("runtime", "pytorch")], "this program's ranks"),
+            (vec![("runtime", "pytorch")], "native ranks only"),
         ] {
             let why = cases(&fields).unwrap_err();
             assert!(why.contains(said), "{fields:?}: {why}");

@@ -36,7 +36,7 @@ record::fields! {
         rotate: u64 = Field::new(
             Kind::Bytes,
             Some("0B"),
-            "calls rotate through copies of the buffers of at least so many bytes (0: one copy)",
+            "calls rotate through copies of the buffers with at least this many bytes (0: one copy)",
         )
         .label(Label::Around("through {}")),
         mode: Mode = MODE,

@@ -117,7 +117,7 @@ fn what_torch_lacks_is_refused_with_what_it_has() {
         (vec![("test", "fma"), GPU, ("dtype", "bf16")], "fma on GPUs supports f32 and f64"),
         (vec![("test", "gemm"), ("dtype", "i8")], "i8 products need a GPU"),
         (vec![("test", "gemm"), GPU, TORCH, ("dtype", "i8")], "PyTorch ranks do not multiply i8"),
-        (vec![("test", "gemm"), GPU, ("dtype", "f8e4m3"), ("size", "100")], "in rows of 16"),
+        (vec![("test", "gemm"), GPU, ("dtype", "f8e4m3"), ("size", "100")], "in multiples of 16"),
         (vec![("test", "gemm"), GPU, ("dtype", "bf16"), ("matmul", "tf32")], "tf32 applies to f32"),
         (vec![("test", "gemm"), ("tuned", "true")], "`tuned` is for products on GPUs"),
         (vec![("test", "triad"), GPU, ("cublas_library", "x")], "`cublas_library` is for products on GPUs"),

@@ -186,7 +186,7 @@ impl Coordinator {
         let connects = |spec: &WorldSpec| backend(spec).is_some_and(|backend| backend.about().launched);
         if spec.ranks > size || (spec.ranks < size && connects(spec)) {
             let more = if spec.ranks == 1 { "rank" } else { "ranks" };
-            return Err(lacking(format!("{launcher} started {size} ranks, and this case is of {} {more}", spec.ranks)));
+            return Err(lacking(format!("{launcher} started {size} ranks, but this case needs {} {more}", spec.ranks)));
         }
         let mut spec = spec.clone();
         let wishes = Wishes::from_spec(&spec).map_err(|message| not_started(message, None))?;
@@ -199,7 +199,7 @@ impl Coordinator {
         if is_on_others && !spec.is_apart() && backend.is_some_and(|backend| backend.about().one_host) {
             let name = backend.map_or("", |backend| backend.about().name);
             return Err(lacking(format!(
-                "`{name}` needs all ranks on one host, and they are on {}",
+                "`{name}` needs all ranks on one host, but they are on {}",
                 self.host_names()
             )));
         }

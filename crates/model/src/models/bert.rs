@@ -6,8 +6,8 @@
 
 use crate::entry::Entry;
 use crate::error::ModelError;
-use crate::graph::{Graph, layer_norm, linear};
-use crate::layer::{Attention, CrossEntropy, Embedding, Layer, Linear, Split};
+use crate::graph::{Graph, decoder, layer_norm, linear, packed};
+use crate::layer::{Attention, CrossEntropy, Embedding, Layer, Split};
 use crate::models::{TOKENS, most, transformer};
 use crate::settings::{DROPOUT, ModelSettings, Setting};
 use crate::specification::{Block, Model, Value};
@@ -71,19 +71,12 @@ fn embedding(settings: &ModelSettings) -> Block {
 fn layer(settings: &ModelSettings, index: usize) -> Block {
     let (width, heads, ffn) = (settings.count("width"), settings.count("heads"), settings.count("ffn"));
     let rate = settings.rate("dropout");
-    let qkv = Linear {
-        inputs: width,
-        outputs: vec![width; 3],
-        bias: true,
-        split: Split::Column,
-        tied: None,
-        deviation: DEVIATION,
-    };
+    let qkv = packed(width, vec![width; 3], true, DEVIATION);
     let attention = Attention { heads, kv_heads: heads, head_width: width / heads, causal: false };
 
     let mut graph = Graph::new(format!("layer.{index}"));
     let x = Value::Input;
-    let branch = graph.node("attn.qkv", Layer::Linear(qkv), &[x]);
+    let branch = graph.node("attn.qkv", qkv, &[x]);
     let branch = graph.node("attn.attention", Layer::Attention(attention), &[branch]);
     let branch = graph.node("attn.proj", linear(width, width, true, Split::Row, DEVIATION), &[branch]);
     let branch = graph.dropout("attn.dropout", rate, branch);
@@ -99,19 +92,12 @@ fn layer(settings: &ModelSettings, index: usize) -> Block {
 }
 
 fn head(vocabulary: usize, width: usize) -> Block {
-    let decoder = Linear {
-        inputs: width,
-        outputs: vec![vocabulary],
-        bias: true,
-        split: Split::Column,
-        tied: Some(TOKENS.to_owned()),
-        deviation: DEVIATION,
-    };
+    let output = decoder(width, vocabulary, true, Some(TOKENS), DEVIATION);
     let mut graph = Graph::new("head");
     let x = graph.node("dense", linear(width, width, true, Split::Whole, DEVIATION), &[Value::Input]);
     let x = graph.node("gelu", Layer::Gelu { exact: true }, &[x]);
     let x = graph.node("norm", layer_norm(width, EPSILON), &[x]);
-    let logits = graph.node("decoder", Layer::Linear(decoder), &[x]);
+    let logits = graph.node("decoder", output, &[x]);
     graph.node("loss", Layer::CrossEntropy(CrossEntropy { classes: vocabulary }), &[logits]);
     graph.finish()
 }

@@ -5,8 +5,8 @@
 
 use crate::entry::Entry;
 use crate::error::ModelError;
-use crate::graph::{Graph, layer_norm, linear};
-use crate::layer::{Attention, CrossEntropy, Embedding, Layer, Linear, Split};
+use crate::graph::{Graph, decoder, layer_norm, linear, packed};
+use crate::layer::{Attention, CrossEntropy, Embedding, Layer, Split};
 use crate::models::{TOKENS, most, transformer};
 use crate::settings::{DROPOUT, ModelSettings, Setting};
 use crate::specification::{Block, Model, Value};
@@ -146,20 +146,13 @@ fn layer(settings: &ModelSettings, index: usize) -> Block {
     let (width, heads, ffn) = (settings.count("width"), settings.count("heads"), settings.count("ffn"));
     let rate = settings.rate("dropout");
     let before_addition = DEVIATION / (2.0 * settings.count("layers") as f64).sqrt();
-    let qkv = Linear {
-        inputs: width,
-        outputs: vec![width; 3],
-        bias: true,
-        split: Split::Column,
-        tied: None,
-        deviation: DEVIATION,
-    };
+    let qkv = packed(width, vec![width; 3], true, DEVIATION);
     let attention = Attention { heads, kv_heads: heads, head_width: width / heads, causal: true };
 
     let mut graph = Graph::new(format!("h.{index}"));
     let x = Value::Input;
     let branch = graph.node("ln_1", layer_norm(width, EPSILON), &[x]);
-    let branch = graph.node("attn.qkv", Layer::Linear(qkv), &[branch]);
+    let branch = graph.node("attn.qkv", qkv, &[branch]);
     let branch = graph.node("attn.attention", Layer::Attention(attention), &[branch]);
     let branch = graph.node("attn.proj", linear(width, width, true, Split::Row, before_addition), &[branch]);
     let branch = graph.dropout("attn.dropout", rate, branch);
@@ -174,17 +167,10 @@ fn layer(settings: &ModelSettings, index: usize) -> Block {
 }
 
 fn head(vocabulary: usize, width: usize) -> Block {
-    let output = Linear {
-        inputs: width,
-        outputs: vec![vocabulary],
-        bias: false,
-        split: Split::Column,
-        tied: Some(TOKENS.to_owned()),
-        deviation: DEVIATION,
-    };
+    let output = decoder(width, vocabulary, false, Some(TOKENS), DEVIATION);
     let mut graph = Graph::new("head");
     let x = graph.node("ln_f", layer_norm(width, EPSILON), &[Value::Input]);
-    let logits = graph.node("output", Layer::Linear(output), &[x]);
+    let logits = graph.node("output", output, &[x]);
     graph.node("loss", Layer::CrossEntropy(CrossEntropy { classes: vocabulary }), &[logits]);
     graph.finish()
 }

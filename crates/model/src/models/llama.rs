@@ -6,8 +6,8 @@
 
 use crate::entry::Entry;
 use crate::error::ModelError;
-use crate::graph::{Graph, linear};
-use crate::layer::{Attention, CrossEntropy, Embedding, Layer, Linear, Norm, Rotary, Split};
+use crate::graph::{Graph, decoder, linear, packed};
+use crate::layer::{Attention, CrossEntropy, Embedding, Layer, Norm, Rotary, Split};
 use crate::models::{TOKENS, most, transformer};
 use crate::settings::{DROPOUT, ModelSettings, Setting};
 use crate::specification::{Block, Model, Value};
@@ -106,25 +106,21 @@ fn layer(settings: &ModelSettings, index: usize, head_width: usize) -> Block {
     let (width, ffn) = (settings.count("width"), settings.count("ffn"));
     let (heads, kv_heads) = (settings.count("heads"), settings.count("kv_heads"));
     let rate = settings.rate("dropout");
-    let packed = |outputs: Vec<usize>| {
-        let (bias, split, tied, deviation) = (false, Split::Column, None, DEVIATION);
-        Layer::Linear(Linear { inputs: width, outputs, bias, split, tied, deviation })
-    };
-    let qkv = packed(vec![heads * head_width, kv_heads * head_width, kv_heads * head_width]);
+    let qkv = vec![heads * head_width, kv_heads * head_width, kv_heads * head_width];
     let rotary = Rotary { heads, kv_heads, head_width, base: ROTARY_BASE };
     let attention = Attention { heads, kv_heads, head_width, causal: true };
 
     let mut graph = Graph::new(format!("layers.{index}"));
     let x = Value::Input;
     let branch = graph.node("attn_norm", norm(width), &[x]);
-    let branch = graph.node("attn.qkv", qkv, &[branch]);
+    let branch = graph.node("attn.qkv", packed(width, qkv, false, DEVIATION), &[branch]);
     let branch = graph.node("attn.rotary", Layer::Rotary(rotary), &[branch]);
     let branch = graph.node("attn.attention", Layer::Attention(attention), &[branch]);
     let branch = graph.node("attn.proj", linear(width, width, false, Split::Row, DEVIATION), &[branch]);
     let branch = graph.dropout("attn.dropout", rate, branch);
     let x = graph.node("attn.add", Layer::Add, &[x, branch]);
     let branch = graph.node("mlp_norm", norm(width), &[x]);
-    let branch = graph.node("mlp.gate_up", packed(vec![ffn, ffn]), &[branch]);
+    let branch = graph.node("mlp.gate_up", packed(width, vec![ffn, ffn], false, DEVIATION), &[branch]);
     let branch = graph.node("mlp.swiglu", Layer::SwiGlu { width: ffn }, &[branch]);
     let branch = graph.node("mlp.down", linear(ffn, width, false, Split::Row, DEVIATION), &[branch]);
     let branch = graph.dropout("mlp.dropout", rate, branch);
@@ -133,17 +129,10 @@ fn layer(settings: &ModelSettings, index: usize, head_width: usize) -> Block {
 }
 
 fn head(vocabulary: usize, width: usize, tied: bool) -> Block {
-    let output = Linear {
-        inputs: width,
-        outputs: vec![vocabulary],
-        bias: false,
-        split: Split::Column,
-        tied: tied.then(|| TOKENS.to_owned()),
-        deviation: DEVIATION,
-    };
+    let output = decoder(width, vocabulary, false, tied.then_some(TOKENS), DEVIATION);
     let mut graph = Graph::new("head");
     let x = graph.node("norm", norm(width), &[Value::Input]);
-    let logits = graph.node("output", Layer::Linear(output), &[x]);
+    let logits = graph.node("output", output, &[x]);
     graph.node("loss", Layer::CrossEntropy(CrossEntropy { classes: vocabulary }), &[logits]);
     graph.finish()
 }

@@ -71,16 +71,16 @@ impl Missing {
     /// What a reader should know of cases without a result.
     pub fn note(&self) -> Option<String> {
         if let Some(why) = &self.others_failed {
-            return Some(format!("the others could not go on without {}: {why}", self.lost.join(", ")));
+            return Some(format!("the other nodes could not continue without {}: {why}", self.lost.join(", ")));
         }
         let cases = view::number::count(self.cases, "case has", "cases have");
         match (self.cases, self.lost.as_slice()) {
             (0, _) => None,
             (_, lost) if lost.is_empty() || !self.is_connected_once => {
-                Some(format!("{cases} no result: a longer --budget leaves time for them."))
+                Some(format!("{cases} no result: use a longer --budget."))
             }
             (_, lost) => Some(format!(
-                "{cases} no result: the processes of a launcher can be connected once, and {0} was among them. Run it again \
+                "{cases} no result: a launcher connects its processes only once, and {0} was among them. Run it again \
                  without {0} to measure the network of the others.",
                 lost.join(", ")
             )),
@@ -114,15 +114,12 @@ mod tests {
         assert_eq!(note(&["n3"], true, 0), None);
         let says =
             |words: &str, note: Option<String>| assert!(note.as_ref().unwrap().contains(words), "{words}: {note:?}");
-        says(
-            "4 cases have no result: the processes of a launcher can be connected once, and n3",
-            note(&["n3"], true, 4),
-        );
+        says("4 cases have no result: a launcher connects its processes only once, and n3", note(&["n3"], true, 4));
         // PyTorch's ranks are connected again, so that only time can have been missing.
-        says("1 case has no result: a longer --budget", note(&["n3"], false, 1));
-        says("1 case has no result: a longer --budget", note(&[], true, 1));
+        says("1 case has no result: use a longer --budget", note(&["n3"], false, 1));
+        says("1 case has no result: use a longer --budget", note(&[], true, 1));
         let failed =
             Missing { lost: vec!["n3".to_owned()], others_failed: Some("no space".to_owned()), ..Missing::default() };
-        says("the others could not go on without n3: no space", failed.note());
+        says("the other nodes could not continue without n3: no space", failed.note());
     }
 }

@@ -52,9 +52,9 @@ pub(crate) fn choose(facts: &Facts) -> Choice {
             None => plain("laptop", "There is no NVIDIA GPU and no InfiniBand port.".to_owned()),
         },
         [first, others @ ..] if others.iter().any(|other| other != first) => {
-            plain("laptop", "The GPUs differ: no figures are known for such a host.".to_owned())
+            plain("laptop", "The GPUs of this host differ, so no known figures apply.".to_owned())
         }
-        [_] => plain("laptop", "One GPU has no other to exchange data with.".to_owned()),
+        [_] => plain("laptop", "A single GPU has no other GPU to exchange data with.".to_owned()),
         [first, ..] => gpus(first, facts)
             .unwrap_or_else(|| plain("laptop", format!("No figures are known for GPUs like {}.", printable(first)))),
     }

@@ -23,16 +23,14 @@ pub fn job(
 ) -> Result<Job, Error> {
     if target.name != TARGET {
         let failure = Error::new(format!("`gen-job fleet` is for {TARGET}, not {}", target.name));
-        return Err(
-            failure.hint("under other launchers one line does it: srun -N 8 --ntasks-per-node=1 rankmark fleet")
-        );
+        return Err(failure.hint("other launchers need no job file: srun -N 8 --ntasks-per-node=1 rankmark fleet"));
     }
     let Some(nodes) = nodes.filter(|ranks| *ranks > 1) else {
         let failure = Error::new("how many nodes does the fleet have?");
         return Err(failure.hint(format!("rankmark gen-job --for {TARGET} --ranks 8 --image IMAGE fleet")));
     };
     let gpus = options.iter().find(|(name, _)| *name == "gpus-per-node").map(|(_, text)| text.parse::<u32>());
-    let gpus = gpus.transpose().map_err(|_| Error::new("`--gpus-per-node` takes a whole number").hint("8"))?;
+    let gpus = gpus.transpose().map_err(|_| Error::new("`--gpus-per-node` must be a whole number").hint("8"))?;
     Ok(Job {
         experiment: FLEET.to_owned(),
         program: program()?,
@@ -49,8 +47,8 @@ pub fn job(
         written: String::new(),
         mpi: None,
         notes: vec![
-            format!("{nodes} pods, each on a node of its own, without a bound on cores: the nodes should be idle"),
-            "the nodes' names in the record are those of pods; `kubectl get pods --output wide` has the nodes"
+            format!("{nodes} pods, each on a node of its own, without a limit on cores: the nodes should be idle"),
+            "the record names pods instead of nodes; `kubectl get pods --output wide` shows the node of each"
                 .to_owned(),
         ],
         options,

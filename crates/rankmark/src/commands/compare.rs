@@ -2,16 +2,16 @@
 //! read, how it is said, and what becomes of the exit code.
 
 mod interleave;
+mod junit;
 mod options;
 mod plans;
-mod side;
 pub(super) mod sources;
 mod traces;
 
 use std::path::{Path, PathBuf};
 
 use clap::ValueHint;
-use diagnose::compare::{Comparison, Settings, compare, compare_sides};
+use diagnose::compare::{Settings, compare_sides};
 use record::Record;
 use report::{Against, Comparisons, JunitCase};
 
@@ -19,9 +19,9 @@ use super::{CommandRow, Ended};
 use crate::options::{Gate, GateOptions, parts, refuse_given};
 use crate::session::Entry;
 use crate::{Failure, not_a_record, packed, screen};
+use junit::write_cases;
 use options::Interleave;
 pub(super) use options::Outputs;
-use side::{Side, write_cases};
 use sources::SideSource;
 
 /// Rows that are printed unless all are asked for.
@@ -172,20 +172,14 @@ pub(super) fn sides(
         None => Vec::new(),
     };
     let settings = Settings { threshold: gate.threshold, history: history.iter().collect() };
-    let records: Vec<&Record> = base.records.iter().collect();
-    let mut sides: Vec<Side> = Vec::new();
-    for other in others {
-        let news: Vec<&Record> = other.records.iter().collect();
-        sides.push(Side { name: other.name.clone(), comparison: compare_sides(&records, &news, &settings) });
-    }
-    refuse_nothing(base, &sides)?;
+    let found = against(base, others, &settings);
+    refuse_nothing(&found)?;
     if let Some(file) = &outputs.junit {
-        write_junit(file, base, &sides)?;
+        write_junit(file, base, &found)?;
     }
-    let comparisons: Vec<&Comparison> = sides.iter().map(|side| &side.comparison).collect();
-    let code = gate.code(&comparisons);
+    let code = gate.code(&found);
     if outputs.json {
-        let compared: Vec<_> = sides.iter().map(|side| (side.name.as_str(), &side.comparison)).collect();
+        let compared: Vec<_> = found.others.iter().map(|side| (side.name.as_str(), &side.comparison)).collect();
         screen::print_json(&report::comparison_lines((&base.name, base.latest()), &compared))?;
         return Ok(code);
     }
@@ -193,19 +187,30 @@ pub(super) fn sides(
     if quiet {
         return Ok(code);
     }
-    let compared = named(base, sides.into_iter().zip(others).collect());
-    screen::print(&report::comparison(&compared, limit).text(screen::width()))?;
+    screen::print(&report::comparison(&found, limit).text(screen::width()))?;
     Ok(code)
 }
 
-/// Records without a case in common are not a comparison.
-fn refuse_nothing(base: &SideSource, sides: &[Side]) -> Result<(), Failure> {
-    let refused = |side: &Side| report::nothing_compared((&base.name, &side.name), &side.comparison);
-    sides.iter().find_map(refused).map_or(Ok(()), |error| Err(error.into()))
+/// Each of the others, compared with the base.
+fn against<'r>(base: &'r SideSource, others: &'r [SideSource], settings: &Settings<'r>) -> Comparisons<'r> {
+    let records: Vec<&Record> = base.records.iter().collect();
+    let one = |other: &'r SideSource| {
+        let news: Vec<&Record> = other.records.iter().collect();
+        let comparison = compare_sides(&records, &news, settings);
+        Against { name: other.name.clone(), latest: other.latest(), comparison }
+    };
+    Comparisons { name: base.name.clone(), base: base.latest(), others: others.iter().map(one).collect() }
 }
 
-fn write_junit(file: &Path, base: &SideSource, sides: &[Side]) -> Result<(), Failure> {
-    let several = |side: &Side| if sides.len() > 1 { format!("{}: ", side.name) } else { String::new() };
+/// Records without a case in common are not a comparison.
+fn refuse_nothing(found: &Comparisons<'_>) -> Result<(), Failure> {
+    let refused = |side: &Against<'_>| report::nothing_compared((&found.name, &side.name), &side.comparison);
+    found.others.iter().find_map(refused).map_or(Ok(()), |error| Err(error.into()))
+}
+
+fn write_junit(file: &Path, base: &SideSource, found: &Comparisons<'_>) -> Result<(), Failure> {
+    let sides = found.others.as_slice();
+    let several = |side: &Against<'_>| if sides.len() > 1 { format!("{}: ", side.name) } else { String::new() };
     let cases: Vec<JunitCase> =
         sides.iter().flat_map(|side| report::compared_tests(base.latest(), &several(side), &side.comparison)).collect();
     let of_base = base.records.iter().filter_map(Record::banner).map(|banner| ("base", &base.name, banner));
@@ -220,23 +225,10 @@ fn write_junit(file: &Path, base: &SideSource, sides: &[Side]) -> Result<(), Fai
 /// The comparison at the end of a run: its text and its exit code.
 pub(super) fn at_end(base: &mut SideSource, mut new: SideSource, gate: &Gate) -> Result<(String, u8), Failure> {
     base.meet(std::slice::from_mut(&mut new));
-    let records: Vec<&Record> = base.records.iter().collect();
-    let comparison = compare(&records, new.latest(), &Settings { threshold: gate.threshold, history: Vec::new() });
-    let side = Side { name: new.name.clone(), comparison };
-    refuse_nothing(base, std::slice::from_ref(&side))?;
-    let code = gate.code(&[&side.comparison]);
-    let compared = named(base, vec![(side, &new)]);
-    Ok((report::comparison(&compared, MOST_ROWS).text(screen::width()), code))
-}
-
-/// Comparisons with the names of what was compared.
-fn named<'r>(base: &'r SideSource, sides: Vec<(Side<'r>, &'r SideSource)>) -> Comparisons<'r> {
-    let against = |(side, of): (Side<'r>, &'r SideSource)| Against {
-        name: side.name,
-        latest: of.latest(),
-        comparison: side.comparison,
-    };
-    Comparisons { name: base.name.clone(), base: base.latest(), others: sides.into_iter().map(against).collect() }
+    let settings = Settings { threshold: gate.threshold, history: Vec::new() };
+    let found = against(base, std::slice::from_ref(&new), &settings);
+    refuse_nothing(&found)?;
+    Ok((report::comparison(&found, MOST_ROWS).text(screen::width()), gate.code(&found)))
 }
 
 /// Writes the page about several records, each compared with the first, below a folder.
@@ -260,11 +252,5 @@ pub(super) fn write_together(
     let (mut base, mut others) = (base?, sources.collect::<Result<Vec<_>, _>>()?);
     base.meet(&mut others);
     let settings = Settings { threshold: gate.threshold, history: Vec::new() };
-    let records: Vec<&Record> = base.records.iter().collect();
-    let mut sides: Vec<(Side, &SideSource)> = Vec::new();
-    for other in &others {
-        let comparison = compare(&records, other.latest(), &settings);
-        sides.push((Side { name: other.name.clone(), comparison }, other));
-    }
-    Ok(report::write_together(runs, Some(&named(&base, sides)), folder)?)
+    Ok(report::write_together(runs, Some(&against(&base, &others, &settings)), folder)?)
 }

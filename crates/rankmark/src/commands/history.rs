@@ -2,7 +2,6 @@
 
 mod found;
 mod next;
-pub(super) mod records;
 
 use std::path::{Path, PathBuf};
 
@@ -90,7 +89,7 @@ fn write_page(found: &Histories, title: &str, file: &Path) -> Result<PathBuf, Fa
 }
 
 fn found(folders: &[PathBuf], any_host: bool) -> Result<Histories, Failure> {
-    let (runs, left_out) = records::read(folders, any_host)?;
+    let (runs, left_out) = report::read_history(folders, any_host)?;
     if runs.is_empty() && left_out.is_empty() {
         let hint = "runs make `results`; `rankmark history DIR` names another folder";
         return Err(Failure::new(format!("there is no record in {}", titled(folders))).hint(hint));

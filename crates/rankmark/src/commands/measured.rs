@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 
 use measure::machine;
+use plans::ranks::{default_ranks, ranks_with_gpus};
 use record::{About, Plan};
 
 use super::profile::explain;
 use super::{CommandRow, Ended, baseline};
-use crate::options::{Pairs, RunOptions, default_ranks, fields, parts, ranks_with_gpus};
+use crate::options::{RunOptions, fields, parts};
 use crate::session::{self, Entry, Explain, SessionRequest};
 use crate::{Failure, external, screen};
 use import::lines::{READ_AS, STUDY_CSV};
@@ -49,13 +50,13 @@ fn run(
     (read_as, entry): (Option<String>, Entry<'_>),
 ) -> Ended {
     let mut pairs = options.fields.clone();
-    let sizes = swept(declared, &mut pairs);
+    let named = declared.sweep.filter(|sweep| sweep.fill(&mut pairs));
     let overrides = options.overrides()?;
     default_ranks(&mut pairs, &overrides, entry.coordinator);
     ranks_with_gpus(about, &mut pairs, &overrides, machine::gpus);
     let mut plan = record::plan::from_flags(about, &pairs, &overrides)?;
-    if sizes {
-        check_swept(declared, &plan)?;
+    if let Some(sweep) = named {
+        sweep.check(&plan)?;
     }
     plan.notes.extend(read_as);
     if let Some(note) = external::default_backend(entry.coordinator, &pairs, &overrides) {
@@ -63,32 +64,6 @@ fn run(
     }
     let machine = machine::detect();
     measure(&SessionRequest { machine, explain: Some(EXPLAIN), ..SessionRequest::new(options, entry) }, Some(plan))
-}
-
-/// Adds the values that a command sweeps where nobody names any. True: somebody did.
-fn swept(declared: &record::Command, pairs: &mut Pairs) -> bool {
-    let Some(sweep) = declared.sweep else { return false };
-    let of = |name: &str| pairs.iter().find(|(given, _)| given == name).map(|(_, value)| value.as_str());
-    let (field, value) = sweep.unless;
-    let is_void = of(field).is_some_and(|given| terms::normalize(given) == value);
-    let is_given = of(sweep.field).is_some();
-    if !is_given && !is_void {
-        pairs.push((sweep.field.to_owned(), sweep.values.to_owned()));
-    }
-    is_given
-}
-
-/// Refuses values of the swept field that no case has: a table without the size that was asked for would be taken for one of that
-/// size.
-fn check_swept(declared: &record::Command, plan: &Plan) -> Result<(), Failure> {
-    let Some(sweep) = declared.sweep else { return Ok(()) };
-    if plan.cases.iter().any(|case| case.value(sweep.field).is_some()) {
-        return Ok(());
-    }
-    let (field, value) = sweep.unless;
-    Err(Failure::new(format!("`{value}` has no {}: `--{}` means nothing", sweep.field, sweep.field))
-        .cause(format!("{field} is {value}"))
-        .hint(format!("leave `--{}` out", sweep.field)))
 }
 
 /// Runs a plan, and compares the record with the baseline that the options name. The run's own failure counts first.

@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use clap::ValueHint;
-use record::{PREDICTIONS_FILE, Store};
+use record::PREDICTIONS_FILE;
 
 use super::{Ended, Typed};
 use crate::session::Entry;
-use crate::{Failure, environment, incomplete, not_a_record, packed, screen};
+use crate::{environment, incomplete, not_a_record, packed, screen};
 use record::store::{RESULTS, TRACE_FOLDER};
 
 /// Makes one record of several: parts of a study that ran at different times or on different devices
@@ -49,16 +49,10 @@ fn merge(directories: &[PathBuf], output_dir: Option<PathBuf>) -> Ended {
         Some(directory) => directory,
         None => record::fresh_directory(Path::new(RESULTS), jiff::Timestamp::now(), "merged")?,
     };
-    let mut store = Store::create(&target, &merged.file)?;
-    store.append_all(&merged.cases)?;
-    for ((directory, part), id) in directories.iter().zip(&merged.file.merged).zip(&ids) {
-        copy_samples((directory, id), part, &merged.cases, &mut store)?;
-    }
-    store.finish(&mut merged.file)?;
-    drop(store);
+    record::write_merged(&mut merged, (directories, &ids), &target)?;
     let lost: Vec<String> = merged.damaged.iter().map(|line| format!("warning: {}\n", line.sentence())).collect();
     screen::remark(&(lost.concat() + &left_out(directories)));
-    merge_explained(directories, &target)?;
+    record::merge_explained(directories, &target)?;
     incomplete::warn(&target, merged.banner().as_deref());
     let run = report::Run::read(&target, benchmarks::VIEWS)?;
     let written = report::write(&run, &target)?;
@@ -70,42 +64,10 @@ fn merge(directories: &[PathBuf], output_dir: Option<PathBuf>) -> Ended {
     screen::print(&text)
 }
 
-/// Samples, with their rounds as the merged record counts them. A record without samples, such as an imported one, has none.
-fn copy_samples(
-    (directory, id): (&Path, &str),
-    part: &record::Part,
-    cases: &[record::CaseLine],
-    store: &mut Store,
-) -> Result<(), Failure> {
-    if directory.join(record::store::SAMPLES_FILE).symlink_metadata().is_err() {
-        return Ok(());
-    }
-    let mut samples = record::read_samples(directory, id)?;
-    for line in cases {
-        for mut trial in samples.of_case(&line.id)? {
-            trial.round += part.first_round;
-            store.append_samples(&trial)?;
-        }
-    }
-    Ok(())
-}
-
 /// Names what of the records is not in the merged one.
 fn left_out(directories: &[PathBuf]) -> String {
     let files = |directory: &PathBuf| [TRACE_FOLDER, PREDICTIONS_FILE].map(|name| directory.join(name));
     let found = directories.iter().flat_map(files).filter(|path| path.symlink_metadata().is_ok());
     let line = |path: PathBuf| view::one_line(&path.display().to_string());
     found.map(|path| format!("note: {} is not part of the merged record\n", line(path))).collect()
-}
-
-/// What the traces of the records showed: each case is in one record, so the lists follow each other.
-fn merge_explained(directories: &[PathBuf], target: &Path) -> Result<(), Failure> {
-    let mut all = record::Explained::default();
-    for directory in directories {
-        all.cases.extend(record::read_explained(directory)?.map(|explained| explained.cases).unwrap_or_default());
-    }
-    if !all.cases.is_empty() {
-        record::write_explained(target, &all)?;
-    }
-    Ok(())
 }

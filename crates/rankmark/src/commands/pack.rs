@@ -5,9 +5,8 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueHint;
 use measure::machine;
-use record::Caveat;
-use record::pack::{Names, Packed, Redaction};
-use terms::{Bytes, Kind, Named, Status};
+use record::pack::{Names, Packed, Redaction, words};
+use terms::Bytes;
 
 use super::{Ended, Typed};
 use crate::session::Entry;
@@ -66,7 +65,7 @@ fn default_output(directory: &Path) -> PathBuf {
 /// The hosts of the record, and this one; of the user who packs it.
 pub(super) fn names(directory: &Path) -> Result<Names, Failure> {
     let run = record::read_results(directory)?;
-    let words = words();
+    let words = words(&benchmarks::abouts());
     let mut hosts = vec![run.file.machine.host];
     hosts.extend(run.file.hosts.into_iter().map(|machine| machine.host));
     hosts.extend(run.file.placement.into_iter().flat_map(|placement| placement.hosts));
@@ -88,24 +87,6 @@ pub(super) fn names(directory: &Path) -> Result<Names, Failure> {
         }
     }
     Ok(Names { hosts, users, words })
-}
-
-/// Words that records use and that must not be replaced.
-fn words() -> HashSet<String> {
-    let mut words: Vec<&str> = vec!["host", "user", "home", "rankmark", "results", "pytorch", "native"];
-    for about in benchmarks::abouts() {
-        words.push(about.name);
-        words.extend(about.metrics.iter().map(|metric| metric.name));
-        for field in about.all_fields() {
-            words.push(field.name);
-            if let Kind::Word(values) = field.kind {
-                words.extend(values());
-            }
-        }
-    }
-    words.extend(Status::names());
-    words.extend(Caveat::ALL.iter().map(|caveat| caveat.name()));
-    words.into_iter().map(str::to_owned).collect()
 }
 
 fn text(to: &Path, packed: &Packed, redaction: Option<&Redaction>) -> String {

@@ -11,7 +11,7 @@ use record::store::RUN_FILE;
 use super::{Ended, Typed};
 use crate::options::{ExportOptions, Exports, Gate, GateOptions};
 use crate::session::Entry;
-use crate::{Failure, incomplete, not_a_record, packed, screen};
+use crate::{Failure, environment, incomplete, not_a_record, packed, screen};
 use record::store::RESULTS;
 use record::store::{RecordFolders, is_absence};
 
@@ -270,8 +270,7 @@ fn ended(text: &str, written: &[PathBuf], asked: &ReportAsked) -> Result<u8, Fai
 /// Gives the page to the desktop's browser.
 fn show(page: &Path) -> Result<(), Failure> {
     let hint = format!("open {} in a browser; it is one file that loads nothing", page.display());
-    let path: Vec<PathBuf> = std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()).collect();
-    let Some(program) = process::first_program(&path, OPENER) else {
+    let Some(program) = process::first_program(&environment::search_path(), OPENER) else {
         return Err(Failure::new(format!("there is no `{OPENER}` that opens the page")).hint(hint));
     };
     let failed = |cause: String| {

@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use clap::ValueHint;
 use measure::machine;
 use plans::only::Only;
-use plans::{Loaded, fleet, foreign, presets};
-use record::Plan;
+use plans::quick::quick;
+use plans::{Loaded, fleet, presets};
 
 use super::{CommandRow, Ended, measured};
-use crate::options::{Pairs, RUN, RunOptions, fields, parts};
+use crate::options::{RUN, RunOptions, fields, parts};
 use crate::session::{Entry, SessionRequest};
 use crate::{Failure, habits, not_a_record, plan_files};
 use import::lines::DDLB_CONFIG;
@@ -136,27 +136,4 @@ fn run(planned: Planned, own: &OwnRunOptions, mut options: RunOptions, entry: En
     };
     let explain = Some(measured::EXPLAIN);
     measured::measure(&SessionRequest { machine, into_folder, explain, ..SessionRequest::new(&options, entry) }, plan)
-}
-
-/// The quick plan of this machine; of a benchmark that it does not have, what the benchmark's own command runs.
-fn quick(overrides: &mut Pairs, only: Option<&Only>, text: &str) -> Result<Plan, Failure> {
-    let abouts = benchmarks::abouts();
-    let whole = record::plan::read(text, "the quick plan", &abouts, &[])?;
-    foreign::with_steps(overrides, |name| foreign::takes(&whole.cases, name));
-    let Some(only) = only else {
-        return Ok(record::plan::read(text, "the quick plan", &abouts, overrides)?);
-    };
-    let in_plan = |about: &&record::About| whole.cases.iter().any(|case| case.benchmark == about.name);
-    if only.abouts.iter().copied().any(|about| in_plan(&about)) {
-        let is_kept = |about: &record::About| only.keeps(about);
-        let mut plan = record::plan::read_kept(text, "the quick plan", &abouts, (overrides, &is_kept))?;
-        return if only.keep(&mut plan) { Ok(plan) } else { Err(only.missing(&plan).into()) };
-    }
-    let [about] = only.abouts.as_slice() else { return Err(only.missing(&whole).into()) };
-    let mut fields: Pairs = overrides.drain(..).filter(|(name, _)| name != "steps").collect();
-    foreign::with_steps(&mut fields, |name| about.field(name).is_some());
-    let mut plan = record::plan::from_flags(about, &fields, &[])?;
-    let command = about.command.as_ref().map_or(about.name, |command| command.name);
-    plan.notes.push(format!("the quick plan has no case of {}: these are those of `rankmark {command}`", about.name));
-    Ok(plan)
 }

@@ -1,11 +1,11 @@
 //! `rankmark watch DIR`: follows a run from another terminal. Reads the record while it grows, and takes no lock.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::ValueHint;
-use record::store::{CASES_FILE, Follower, Liveness, RUN_FILE, liveness, run_end};
+use record::store::{CASES_FILE, Follower, LatestLines, Liveness, RUN_FILE, goes_on, liveness, newest, run_end};
 use record::{CaseCounts, CaseLine, RunEnd, RunFile};
 use terms::Seconds;
 use view::terminal;
@@ -101,29 +101,19 @@ fn is_record(directory: &Path) -> bool {
     directory.join(RUN_FILE).symlink_metadata().is_ok()
 }
 
-/// The record in a folder that was written last; a live one before others.
-fn newest(folder: &Path) -> Option<PathBuf> {
-    let entries = std::fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path());
-    let written = |directory: &PathBuf| {
-        let when = |name: &str| directory.join(name).symlink_metadata().and_then(|found| found.modified()).ok();
-        (liveness(directory) == Liveness::Live, when(CASES_FILE).max(when(RUN_FILE)))
-    };
-    entries.filter(|directory| is_record(directory)).max_by_key(written)
-}
-
 fn follow(directory: &Path, interval: Duration, once: bool) -> Result<u8, Failure> {
     let mut follower = Follower::new(directory);
     let mut file = follower.run_file()?;
     let mut screen = Screen::new(&file.plan);
     head(&mut screen, &file, directory);
-    let mut latest = Latest::default();
+    let mut latest = LatestLines::default();
     loop {
         // Where no lock shows the run, only its file says that it has ended.
         if liveness(directory) != Liveness::Live {
             file = follower.run_file()?;
         }
         // Before the lines are read: what a run writes before it ends is then read, too.
-        let live = is_live(directory, &file);
+        let live = goes_on(directory, &file);
         let lines = follower.new_lines()?;
         let is_new = !lines.is_empty();
         screen.put(latest.take(lines));
@@ -134,11 +124,11 @@ fn follow(directory: &Path, interval: Duration, once: bool) -> Result<u8, Failur
             file = follower.run_file()?;
             screen.whole(&state);
             let code = end(&mut screen, &file, &latest.lines, &follower, live, directory);
-            return screen.lost.as_ref().map_or(Ok(code), |error| Err(unwritten(error)));
+            return screen.lost().map_or(Ok(code), |error| Err(unwritten(error)));
         }
         screen.update(&state, is_new);
-        if screen.closed {
-            return screen.lost.as_ref().map_or(Ok(0), |error| Err(unwritten(error)));
+        if screen.is_closed() {
+            return screen.lost().map_or(Ok(0), |error| Err(unwritten(error)));
         }
         if pause(interval) {
             screen.line("the run goes on");
@@ -162,49 +152,10 @@ fn head(screen: &mut Screen, file: &RunFile, directory: &Path) {
     }
 }
 
-/// Whether the run goes on. One that wrote its end may still write its report.
-fn is_live(directory: &Path, file: &RunFile) -> bool {
-    let writes = match liveness(directory) {
-        Liveness::Live => true,
-        Liveness::Ended | Liveness::Left | Liveness::Unknown => false,
-    };
-    writes
-        || match run_end(file, directory) {
-            RunEnd::Running | RunEnd::Unknown => true,
-            RunEnd::Ended | RunEnd::Interrupted(_) | RunEnd::Killed | RunEnd::Part => false,
-        }
-}
-
 /// Seconds since the last result.
 fn quiet(directory: &Path) -> Option<f64> {
     let modified = directory.join(CASES_FILE).symlink_metadata().ok()?.modified().ok()?;
     modified.elapsed().ok().map(|since| since.as_secs_f64())
-}
-
-/// The line that stands for each case.
-#[derive(Default)]
-struct Latest {
-    lines: Vec<CaseLine>,
-    places: HashMap<String, usize>,
-}
-
-impl Latest {
-    /// Takes in new lines, and gives those that stand for their cases now.
-    fn take(&mut self, lines: Vec<CaseLine>) -> Vec<CaseLine> {
-        let mut stand = Vec::new();
-        for line in lines {
-            match self.places.get(&line.id) {
-                Some(place) if !line.replaces(&self.lines[*place]) => continue,
-                Some(place) => self.lines[*place] = line.clone(),
-                None => {
-                    self.places.insert(line.id.clone(), self.lines.len());
-                    self.lines.push(line.clone());
-                }
-            }
-            stand.push(line);
-        }
-        stand
-    }
 }
 
 /// What is said at the end, and the exit code.

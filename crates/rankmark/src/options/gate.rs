@@ -1,7 +1,7 @@
 //! The exit code of a comparison, and the options that decide it.
 
 use diagnose::Verdict;
-use diagnose::compare::Comparison;
+use report::Comparisons;
 use terms::Ratio;
 
 /// Within this share two cases are the same, unless the user says otherwise.
@@ -71,10 +71,10 @@ impl Gate {
     }
 
     /// The exit code. 1: worse, or what else is to fail. 3: undecided. 0: fine.
-    pub(crate) fn code(&self, comparisons: &[&Comparison]) -> u8 {
+    pub(crate) fn code(&self, found: &Comparisons<'_>) -> u8 {
         let fails = |word: &str| self.fails(word);
-        let any = |verdict| comparisons.iter().any(|comparison| comparison.count(verdict) > 0);
-        let unmatched = || comparisons.iter().any(|comparison| !comparison.only_base.is_empty());
+        let any = |verdict| found.others.iter().any(|side| side.comparison.count(verdict) > 0);
+        let unmatched = || found.others.iter().any(|side| !side.comparison.only_base.is_empty());
         if fails("worse") && any(Verdict::Worse)
             || fails("better") && any(Verdict::Better)
             || fails("unmatched") && unmatched()

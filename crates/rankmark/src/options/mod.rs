@@ -12,7 +12,6 @@ use std::time::Duration;
 
 use clap::parser::ValueSource;
 use clap::{ArgMatches, ValueHint};
-use launch::external::Coordinator;
 use record::About;
 use terms::{Kind, Seconds};
 
@@ -22,6 +21,7 @@ use crate::screen::{self, Verbosity};
 pub(crate) use exports::{ExportOptions, Exports};
 pub(crate) use gate::{Gate, GateOptions};
 pub(crate) use labels::LabelOptions;
+pub(crate) use plans::ranks::default_ranks;
 
 /// Fields of cases as users write them: name and text, each with the text of a list.
 pub(crate) type Pairs = Vec<(String, String)>;
@@ -147,6 +147,11 @@ impl Whole {
     pub(crate) fn labelled(labels: LabelOptions) -> Self {
         Self { labels, ..Self::default() }
     }
+
+    /// Ends the run after this time.
+    pub(crate) fn with_budget(self, budget: Seconds) -> Self {
+        Self { budget: Some(budget), ..self }
+    }
 }
 
 impl Output {
@@ -168,13 +173,6 @@ impl Output {
             (false, true) => screen::remark(&line),
             (false, false) => _ = screen::written(&line),
         }
-    }
-}
-
-impl Whole {
-    /// Ends the run after this time.
-    pub(crate) fn with_budget(self, budget: Seconds) -> Self {
-        Self { budget: Some(budget), ..self }
     }
 }
 
@@ -237,52 +235,4 @@ fn given(matches: &ArgMatches, abouts: &[&'static About]) -> Pairs {
 pub(crate) fn names_given(matches: &ArgMatches) -> Vec<String> {
     let is_given = |name: &&str| matches.value_source(name) == Some(ValueSource::CommandLine);
     matches.ids().map(clap::Id::as_str).filter(is_given).map(str::to_owned).collect()
-}
-
-/// Where a launcher started the ranks and nobody says how many there are, as many as it started.
-pub(crate) fn default_ranks(pairs: &mut Pairs, overrides: &Pairs, coordinator: Option<&Coordinator>) {
-    let given = |pairs: &Pairs| pairs.iter().any(|(name, _)| name == "ranks");
-    if let Some(coordinator) = coordinator.filter(|_| !given(pairs) && !given(overrides)) {
-        pairs.push(("ranks".to_owned(), coordinator.size().to_string()));
-    }
-}
-
-/// Where nobody says how many ranks, no more than there are GPUs for them: each takes one of its own.
-pub(crate) fn ranks_with_gpus(about: &About, pairs: &mut Pairs, overrides: &Pairs, gpus: impl FnOnce() -> usize) {
-    let given = |name: &str| pairs.iter().chain(overrides).rev().find(|(given, _)| given == name);
-    let is_on_gpus = given("device").is_some_and(|(_, device)| device == "cuda");
-    if !is_on_gpus || given("ranks").is_some() {
-        return;
-    }
-    let default = about.field("ranks").and_then(|field| field.default).and_then(|text| text.parse::<usize>().ok());
-    let gpus = gpus();
-    if gpus > 0 && default.is_some_and(|ranks| ranks > gpus) {
-        pairs.push(("ranks".to_owned(), gpus.to_string()));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_default_asks_for_no_more_ranks_than_gpus() {
-        let (about, _) = fields::measured("comm").unwrap();
-        let ranks = |given: &[(&str, &str)], gpus: usize| {
-            let pairs = |given: &[(&str, &str)]| {
-                given.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect::<Vec<_>>()
-            };
-            let mut pairs = pairs(given);
-            ranks_with_gpus(about, &mut pairs, &Vec::new(), || gpus);
-            pairs.into_iter().find(|(name, _)| name == "ranks").map(|(_, ranks)| ranks)
-        };
-        assert_eq!(ranks(&[("device", "cuda")], 1).as_deref(), Some("1"));
-        // The plan's own default holds.
-        assert_eq!(ranks(&[("device", "cuda")], 2), None);
-        assert_eq!(ranks(&[("device", "cuda")], 8), None);
-        // The ranks say what is missing.
-        assert_eq!(ranks(&[("device", "cuda")], 0), None);
-        assert_eq!(ranks(&[("device", "cuda"), ("ranks", "2")], 1).as_deref(), Some("2"));
-        assert_eq!(ranks(&[], 1), None);
-    }
 }

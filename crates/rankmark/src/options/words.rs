@@ -7,27 +7,11 @@ use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use clap::{Arg, Command, Error};
 use terms::{Field, Kind};
 
-/// Takes any text; knows which words to offer.
+/// Takes any text; offers these words.
 #[derive(Clone)]
-pub(super) struct OfferedWords(fn() -> Vec<&'static str>);
+struct OfferedWords(Vec<PossibleValue>);
 
 impl TypedValueParser for OfferedWords {
-    type Value = String;
-
-    fn parse_ref(&self, command: &Command, arg: Option<&Arg>, value: &OsStr) -> Result<String, Error> {
-        StringValueParser::new().parse_ref(command, arg, value)
-    }
-
-    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
-        Some(Box::new((self.0)().into_iter().map(PossibleValue::new)))
-    }
-}
-
-/// Takes any text; offers the variants of a choice.
-#[derive(Clone)]
-struct Variants(Vec<PossibleValue>);
-
-impl TypedValueParser for Variants {
     type Value = String;
 
     fn parse_ref(&self, command: &Command, arg: Option<&Arg>, value: &OsStr) -> Result<String, Error> {
@@ -39,20 +23,15 @@ impl TypedValueParser for Variants {
     }
 }
 
-/// The argument, with its words offered. Help says them in its own way.
-pub(super) fn offering(arg: Arg, words: fn() -> Vec<&'static str>) -> Arg {
-    arg.value_parser(OfferedWords(words)).hide_possible_values(true)
-}
-
-/// The option of a field, with what can be offered for it.
+/// The option of a field, with what can be offered for it. Help says the words in its own way.
 pub(super) fn offering_field(arg: Arg, field: &Field) -> Arg {
-    match field.kind {
-        Kind::Word(words) => offering(arg, words),
+    let offered: Vec<PossibleValue> = match field.kind {
+        Kind::Word(words) => words().into_iter().map(PossibleValue::new).collect(),
         Kind::Choice(variants) => {
-            let names = variants.iter().map(|variant| PossibleValue::new(variant.name).help(variant.doc));
-            arg.value_parser(Variants(names.collect())).hide_possible_values(true)
+            variants.iter().map(|variant| PossibleValue::new(variant.name).help(variant.doc)).collect()
         }
-        Kind::Bool => offering(arg, || vec!["true", "false"]),
-        _ => arg,
-    }
+        Kind::Bool => ["true", "false"].map(PossibleValue::new).to_vec(),
+        _ => return arg,
+    };
+    arg.value_parser(OfferedWords(offered)).hide_possible_values(true)
 }

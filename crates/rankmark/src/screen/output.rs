@@ -127,6 +127,11 @@ impl Output {
         }
     }
 
+    /// Whether the stream takes no more text.
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed
+    }
+
     /// Why not all was printed to standard output that was to be.
     pub(super) fn lost(&self) -> Option<&io::Error> {
         self.lost.as_ref()

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use diagnose::Verdict;
-use record::{Case, CaseLine, Caveat, ComparedCase, Interleaved, RunFile, Side};
+use record::{CaseLine, Caveat, ComparedCase, Interleaved, RunFile, Side};
 use report::caveats::Wording;
 use runner::{Compared, Matched, PairObserver};
 use terms::Status;
@@ -51,7 +51,7 @@ impl PairScreen {
         Self {
             output: Output::new(verbosity, json),
             threshold,
-            labels: labels(matched),
+            labels: report::compared_labels(&matched.iter().map(|[a, _]| a).collect::<Vec<_>>()),
             rows: vec![None; matched.len()],
             begun: Instant::now(),
             now: None,
@@ -85,7 +85,7 @@ impl PairScreen {
             cases => format!("of all {cases} cases and "),
         };
         let rule = format!(
-            "a change within {} is none; the intervals {family}of every look hold together with 95%",
+            "a change within {} counts as none; with 95% confidence all intervals {family}of every look hold",
             terms::Ratio(threshold),
         );
         self.line(&hanging("rule     ", &rule, width()));
@@ -261,20 +261,6 @@ fn of_side(side: &Side) -> String {
     text
 }
 
-/// A label for each case: operation, size and ranks, and the parameters in which cases of such a label differ.
-fn labels(matched: &[Matched]) -> Vec<String> {
-    let shorts: Vec<String> = matched.iter().map(|both| both[0].label()).collect();
-    let label = |(at, both): (usize, &Matched)| {
-        let twins: Vec<&Case> =
-            shorts.iter().zip(matched).filter(|(short, _)| **short == shorts[at]).map(|(_, both)| &both[0]).collect();
-        let own = both[0].parameters.iter();
-        let differing = own.filter(|(name, value)| twins.iter().any(|twin| twin.parameters.get(name) != Some(value)));
-        let more: Vec<String> = differing.map(|(name, value)| format!(", {name}={}", view::plain(value))).collect();
-        format!("{}{}", shorts[at], more.concat())
-    };
-    matched.iter().enumerate().map(label).collect()
-}
-
 /// The colour of a verdict, which only repeats the word.
 fn style_of(verdict: &str) -> Style {
     match verdict {
@@ -293,50 +279,4 @@ fn caveats(compared: &[Compared]) -> Vec<Caveat> {
         }
     }
     found
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use report::compared_sentences as sentences;
-
-    fn case(verdict: &str, ratio: f64) -> ComparedCase {
-        ComparedCase {
-            benchmark: "collective".to_owned(),
-            parameters: serde_json::Map::new(),
-            differs: serde_json::Map::new(),
-            ids: [String::new(), String::new()],
-            status: Status::Ok,
-            reason: None,
-            time_s: None,
-            log_ratios: vec![ratio.ln(); 6],
-            ratio: Some(ratio),
-            ratio_ci95: Some([ratio / 1.02, ratio * 1.02]),
-            smallest_change: Some(0.041),
-            looks: vec![6],
-            verdict: verdict.to_owned(),
-        }
-    }
-
-    #[test]
-    fn the_summary_says_which_side_takes_longer() {
-        let labels = ["one", "two", "three"].map(str::to_owned);
-        let cases = [case("worse", 1.1), case("better", 0.8), case("same", 1.0)];
-        let sentences = sentences(&cases, &labels, 0.03);
-        assert_eq!(sentences[0], "B compared with A: worse in 1, better in 1, the same within 3% in 1 of 3 cases.");
-        assert_eq!(sentences[1], "one: B takes 10% longer (7.8% to 12%, 6 pairs).");
-        assert!(sentences[2].starts_with("two: B takes 20% less (18% to 22%"), "{}", sentences[2]);
-        assert!(sentences[3].ends_with("80% of tries: 4.1%."), "{}", sentences[3]);
-        assert_eq!(sentences.len(), 4, "nothing is undecided");
-    }
-
-    #[test]
-    fn cases_of_one_label_are_told_apart_by_what_differs() {
-        let text = "experiment: t\ncases:\n- {benchmark: collective, ranks: 2, bytes: [1KiB, 2KiB], dtype: [f32, f64]}";
-        let plan = record::plan::read(text, "t.yaml", &benchmarks::abouts(), &[]).unwrap();
-        let matched: Vec<Matched> = plan.cases.iter().map(|case| [case.clone(), case.clone()]).collect();
-        let labels = labels(&matched);
-        assert_eq!(labels.len(), 4);
-        assert!(labels.contains(&"all_reduce 1 KiB, 2 ranks, dtype=f64".to_owned()), "{labels:?}");
-    }
 }

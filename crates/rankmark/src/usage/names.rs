@@ -28,18 +28,11 @@ pub(super) fn nearest_option<'a>(option: &str, command: &'a Command) -> Option<&
             std::iter::once(long.to_owned()).chain(aliases).map(move |name| (name, long))
         })
         .collect();
-    let near = nearest(word, names.iter().map(|(name, _)| name.as_str()))?;
+    let near = terms::nearest(word, names.iter().map(|(name, _)| name.as_str()))?;
     names.iter().find(|(name, _)| name == near).map(|(_, long)| *long)
 }
 
 /// The command that a word may have been meant to be.
 pub(super) fn nearest_command<'a>(word: &str, command: &'a Command) -> Option<&'a str> {
-    nearest(word, command.get_subcommands().flat_map(Command::get_name_and_visible_aliases))
-}
-
-/// The nearest name, else one that begins with the word.
-fn nearest<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let names: Vec<&str> = names.collect();
-    let begun = |name: &&str| word.len() > 2 && name.starts_with(word);
-    terms::nearest(word, names.iter().copied()).or_else(|| names.iter().copied().find(begun))
+    terms::nearest(word, command.get_subcommands().flat_map(Command::get_name_and_visible_aliases))
 }

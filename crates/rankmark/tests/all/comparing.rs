@@ -85,7 +85,7 @@ fn text_and_json_say_what_they_rest_on() {
         "+50%",
         "new / base",
         "Holm",
-        "trials a case",
+        "trials per case",
         "two single runs",
         "SIMULATED",
     ] {
@@ -134,7 +134,7 @@ fn what_cannot_be_compared_is_refused() {
     place.write("failed/cases.jsonl", failed);
     let told = place.run("compare base failed").exits(1);
     assert!(told.out.contains("2 newly failed") && !told.out.contains('\u{1b}'), "{}", told.out);
-    place.run("compare failed failed").refuses(&["nothing that can be compared", "none is ok in the base"]);
+    place.run("compare failed failed").refuses(&["nothing that can be compared", "is ok in the base"]);
     // A line that was cut short is left out, and said.
     let text = place.read("base/cases.jsonl");
     place.write("base/cases.jsonl", &text[..text.len() - 40]);

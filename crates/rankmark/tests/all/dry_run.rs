@@ -43,7 +43,7 @@ fn the_estimate_is_that_of_the_runner() {
     let counted = one("comm all_reduce --bytes 1KiB --iters 5 --dry-run");
     assert_eq!(counted["sampling_seconds_at_most"], Value::Null);
     let budget = place.run("comm all_reduce --bytes 1KiB --trials 10 --budget 3s --dry-run").exits(0).out;
-    assert!(budget.contains("\ntime     at most 3 s: --budget ends it before"), "{budget}");
+    assert!(budget.contains("\ntime     at most 3 s: --budget ends before"), "{budget}");
 }
 
 fn float(value: Value) -> Value {

@@ -56,7 +56,7 @@ fn the_root_of_a_hang_is_named_alone_and_the_others_as_waiting() {
     ];
     let place = Place::new();
     let (text, json) = explained(&place, &dumps);
-    let root = "Rank 3 did not reach all_reduce #2 of 2 and waits nowhere; rank 2 waits in it: train_step (train.py:40); the last \
+    let root = "Rank 3 did not reach all_reduce #2 of 2 and waits in no call; rank 2 waits in it: train_step (train.py:40); the last \
                 call of rank 3 is all_reduce #1 of 4";
     assert!(text.contains(root), "{text}");
     let victims = "Ranks 0, 1, 2 only wait because of that: rank 2 waits for rank 3 in all_reduce #2 of 2; rank 0 waits for rank 2 in \
@@ -88,7 +88,10 @@ fn a_size_that_differs_and_a_stage_that_is_missing_are_told() {
         stage(&[("0", 1, "recv 3<-2", 8, false)]),
     ];
     let (text, json) = explained(&place, &dumps);
-    assert!(text.contains("Rank 2 did not reach the transfer from rank 2 to rank 3 of 0 and waits nowhere"), "{text}");
+    assert!(
+        text.contains("Rank 2 did not reach the transfer from rank 2 to rank 3 of 0 and waits in no call"),
+        "{text}"
+    );
     assert_eq!((&json["hang"]["causes"][0]["ranks"], json["hangs"].as_array().unwrap().len()), (&json!([2]), 2));
 }
 
@@ -126,7 +129,10 @@ fn our_own_files_of_a_hang_are_imported() {
     place.write("hang/command.txt", "torchrun job.py");
     let ran = place.run("profile --import hang --output-dir out").exits(0);
     let text = ran.out.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(text.contains("Rank 1 did not reach all_reduce #47 of 0 and waits nowhere; rank 0 waits in it"), "{text}");
+    assert!(
+        text.contains("Rank 1 did not reach all_reduce #47 of 0 and waits in no call; rank 0 waits in it"),
+        "{text}"
+    );
     assert!(text.contains("Rank 1 ended no step for 15 s: sleep (job.py:101)"), "{text}");
     let case = &place.cases("out")[0];
     let reason = case["reason"].as_str().unwrap_or_default();

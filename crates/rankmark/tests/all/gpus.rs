@@ -10,12 +10,16 @@ use crate::skip;
 
 const SHORT: &str = "--max-seconds 0.02s --output-dir out --json";
 
-/// A command with these libraries and variables.
-fn run(place: &Place, folder: &Path, arguments: &str, variables: &[(&str, &str)]) -> Ended {
-    let mut starting = place.command(&format!("{arguments} {SHORT}"));
+/// A command with the libraries of this folder and these variables.
+pub(crate) fn with_libraries(place: &Place, folder: &Path, command: &str, variables: &[(&str, &str)]) -> Ended {
+    let mut starting = place.command(command);
     starting.command.env("LD_LIBRARY_PATH", folder).env_remove("CUDA_VISIBLE_DEVICES");
     starting.command.envs(variables.iter().copied());
     starting.run()
+}
+
+fn run(place: &Place, folder: &Path, arguments: &str, variables: &[(&str, &str)]) -> Ended {
+    with_libraries(place, folder, &format!("{arguments} {SHORT}"), variables)
 }
 
 /// The fakes' folder; None, and said, where they cannot be built or a GPU would be taken instead.
@@ -84,10 +88,8 @@ fn an_emulated_device_is_said_and_not_compared() {
     let place = Place::new();
     for record in ["a", "b"] {
         let short = "--max-seconds 0.02s --trials 6 --spacing 0s";
-        let mut starting =
-            place.command(&format!("comm all_reduce --backend nccl --bytes 3KiB {short} --output-dir {record}"));
-        starting.command.env("LD_LIBRARY_PATH", folder).env_remove("CUDA_VISIBLE_DEVICES");
-        starting.run().exits(0);
+        let command = format!("comm all_reduce --backend nccl --bytes 3KiB {short} --output-dir {record}");
+        with_libraries(&place, folder, &command, &[]).exits(0);
     }
     let page = place.read("a/report.html");
     assert!(page.contains("EMULATED: the device was a stand-in"), "a banner");
@@ -459,9 +461,7 @@ fn commands_of_gpu_check_are_understood() {
     let place = Place::new();
     for command in commands.into_iter().filter(|command| !command.starts_with("validate")) {
         let words = command.replace("--record", "").replace("--json", "");
-        let mut starting = place.command(&format!("{words} --dry-run"));
-        starting.command.env("LD_LIBRARY_PATH", folder).env_remove("CUDA_VISIBLE_DEVICES");
-        let ended = starting.run();
+        let ended = with_libraries(&place, folder, &format!("{words} --dry-run"), &[]);
         assert_eq!(ended.status.code(), Some(0), "{command}: {}{}", ended.out, ended.err);
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::fakes;
+use crate::gpus::{folder, with_libraries};
 use crate::place::{Ended, Place, json_lines, reason, statuses};
 use crate::skip;
 
@@ -62,15 +62,9 @@ fn groups_of_mpi_run_at_once_and_alone() {
 
 #[test]
 fn groups_of_nccl_run_at_once_and_alone() {
-    const NAME: &str = "groups_of_nccl_run_at_once_and_alone";
-    if std::path::Path::new("/dev/nvidiactl").exists() {
-        return skip::skip(NAME, "this machine has a GPU");
-    }
-    let Some(folder) = fakes::folder(NAME) else { return };
-    let place = Place::new();
-    let mut starting = place.command(&format!("comm all_reduce,all_gather --backend nccl {SHORT}"));
-    starting.command.env("LD_LIBRARY_PATH", folder).env_remove("CUDA_VISIBLE_DEVICES");
-    is_whole(&starting.run().exits(0), 2);
+    let Some(folder) = folder("groups_of_nccl_run_at_once_and_alone") else { return };
+    let command = format!("comm all_reduce,all_gather --backend nccl {SHORT}");
+    is_whole(&with_libraries(&Place::new(), folder, &command, &[]).exits(0), 2);
 }
 
 #[test]

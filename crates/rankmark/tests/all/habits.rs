@@ -25,6 +25,7 @@ fn a_wrong_line_is_answered_with_the_right_one() {
         ),
         ("run all_reduce", "there is no plan `all_reduce`: it is an operation", "rankmark comm all_reduce"),
         ("run quick", "there is no plan `quick`", "rankmark run"),
+        ("gen-config h100", "`h100-nvlink` is hardware, not a preset", "rankmark gen-config --hardware h100-nvlink"),
     ] {
         // Measuring commands get `--trials 1` from this helper, which the answer repeats.
         let err = place.run(line).refuses(&[what]).err.replace(" --trials 1", "");
@@ -36,6 +37,10 @@ fn a_wrong_line_is_answered_with_the_right_one() {
         .run("frobnicate")
         .refuses(&["there is no command `frobnicate`", "hint:  `rankmark --help` lists the commands"]);
     place.run("comm --help").exits(0);
+    place.run("merge a").refuses(&["`rankmark merge` needs 2 arguments, not 1", "usage: rankmark merge"]);
+    // A line that would be refused again is not the line to type.
+    let err = place.run("comm --hostfile hosts").refuses(&["`rankmark comm` has no option `--hostfile`"]).err;
+    assert!(err.contains("mpirun --hostfile FILE"), "{err}");
 }
 
 #[test]

@@ -154,7 +154,7 @@ fn machines_are_apart_and_other_records_are_named() {
     assert!(out.contains("node-a: x, mean (imported)\n1 run, 3 cases"), "a series of its own: {out}");
     assert!(out.contains("left out: results/run-08: ") && out.contains("schema 99"), "{out}");
     assert!(out.contains("warning: results/run-09: 1 damaged line left out"), "{out}");
-    assert!(out.contains("Change points are searched from 8 runs of a case on."), "{out}");
+    assert!(out.contains("No change point can be found yet: that needs 8 runs of a case."), "{out}");
     let one = place.run("history --machine NODE-b").exits(0).out;
     assert!(one.starts_with("node-b: ") && !one.contains("node-a"), "{one}");
     place.run("history --machine node-z").refuses(&["node-z", "valid values"]);

@@ -45,7 +45,7 @@ fn collectives_over_hosts_are_checked_and_say_where_they_ran() {
     }
     let why = |of: &dyn Fn(&Value) -> bool| cases.iter().filter(|line| of(line)).map(reason).collect::<Vec<_>>();
     let shared = why(&|line| line["backend"] == "shm");
-    let told = "`shm` needs all ranks on one host, and they are on h0, h1";
+    let told = "`shm` needs all ranks on one host, but they are on h0, h1";
     assert!(shared.len() == 2 && shared.iter().all(|why| *why == told), "{shared:?}");
     assert_eq!(placed(&place), ["h0", "h0", "h1", "h1"]);
     let run_file = place.run_file("r");
@@ -194,7 +194,7 @@ fn ranks_of_mpich_meet_without_a_folder() {
     // Without MPI no library leaves the launcher, which would kill the ranks of a host when the first one ends.
     let place = Place::new();
     let ended = run(&place, "", &format!("comm all_reduce --backend shm --bytes 1KiB {FIXED}")).exits(2);
-    assert_eq!(reason(&place.cases("r")[0]), "`shm` needs all ranks on one host, and they are on h0, h1");
+    assert_eq!(reason(&place.cases("r")[0]), "`shm` needs all ranks on one host, but they are on h0, h1");
     assert!(!ended.err.contains("BAD TERMINATION"), "{}", ended.err);
 
     // A coordinator that never was.
@@ -389,7 +389,7 @@ fn pods_on_two_hosts_meet_without_a_folder() {
     run_pods(&hosts, &place, &format!("comm all_reduce --backend shm --bytes 1KiB {FIXED}"), 2);
     let cases = place.cases("r");
     assert_eq!(statuses(&cases), [0, 0, 1, 0]);
-    assert_eq!(reason(&cases[0]), "`shm` needs all ranks on one host, and they are on h0, h1");
+    assert_eq!(reason(&cases[0]), "`shm` needs all ranks on one host, but they are on h0, h1");
 }
 
 #[test]

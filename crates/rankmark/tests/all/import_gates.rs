@@ -60,7 +60,7 @@ fn bounds_are_those_of_runs() {
     place.write("a.log", log(370.0, "", 0));
     let missed = place.run("import a.log --output-dir a --gate busbw_gbs>=400 --json").exits(1);
     let told: Value = serde_json::from_str(missed.out.trim()).unwrap();
-    assert_eq!(told["gates_missed"][0], "busbw_gbs>=400: it is 370.0000, and no other case keeps it", "{told}");
+    assert_eq!(told["gates_missed"][0], "busbw_gbs>=400: it is 370.0000, and no other case meets it", "{told}");
     // The small size does not fail it: a bound is on what an operation reaches.
     place.run("import a.log --output-dir b --gate busbw_gbs>=360").exits(0);
     assert!(place.run("import a.log --output-dir c --gate bandwidth>=3").exits(2).err.contains("is not a metric"));
@@ -127,7 +127,7 @@ fn no_gate_holds_because_nobody_looks() {
     // A wrong result keeps no gate, however fast it is.
     place.write("wrong.log", log(475.0, "", 7));
     let wrong = place.run("import wrong.log --output-dir wrong --gate busbw_gbs>=0.01").exits(1);
-    assert!(wrong.out.contains("gate missed: a right result: "), "{}", wrong.out);
+    assert!(wrong.out.contains("gate missed: a correct result: "), "{}", wrong.out);
     // Of several tools in one file, one has a figure: the others do not stand in its way.
     let osu = "$ mpirun -np 4 ./osu_allreduce\n# OSU MPI Allreduce Latency Test v7.4\n# Size       Avg Latency(us)\n1024 1.98\n";
     place.write("both.log", log(100.0, "", 0) + "## OSU\n" + osu);

@@ -33,12 +33,12 @@ fn what_cannot_be_a_job_is_refused() {
     refused("trainjob", "plan.yaml", "--image a_/b", &["`--image` does not take `a_/b`", "registry.example/"]);
     refused("pytorchjob", "plan.yaml", "--image x --output-dir /scratch", &["`--output-dir`", "below /results"]);
     refused("mpijob", "plan.yaml", "--image x --job-name Sweep", &["`--job-name` does not take `Sweep`", "lower-case"]);
-    refused("mpirun", "plan.yaml", "--ranks 3", &["no case of the plan has 3 ranks", "of 1, 2 ranks"]);
+    refused("mpirun", "plan.yaml", "--ranks 3", &["no case of the plan has 3 ranks", "need 1, 2 ranks"]);
     refused("slurm", "plan.yaml", "--nodes 3", &["2 ranks do not fit 3 nodes"]);
     refused("slurm", "plan.yaml", "--nodes 2 --ntasks-per-node 2", &["2 ranks do not fit 2 nodes, 2 on each"]);
     refused("slurm", "plan.yaml", "--nodes two", &["`--nodes` does not take `two`"]);
     place.write("two.yaml", "experiment: two\ncases: [{benchmark: collective, op: barrier, ranks: 2}]\n");
-    refused("mpirun", "two.yaml", "--nodes 2", &["`shm` needs all ranks on one host", "they are on 2"]);
+    refused("mpirun", "two.yaml", "--nodes 2", &["`shm` needs all ranks on one host", "not 2 hosts"]);
     refused("slurm", "plan.yaml", "--program=-x", &["`--program`"]);
     place.write("mpi.yaml", "experiment: mpi\ncases: [{benchmark: collective, op: barrier, ranks: 2, backend: mpi}]\n");
     refused("mpirun", "mpi.yaml", "--nodes 2", &["--hostfile"]);
@@ -64,7 +64,7 @@ fn a_file_is_replaced_only_by_force() {
         said.out.contains("2 of 3 cases in 2 ranks, 1 core each") && said.out.contains("written  job.sh"),
         "{said:?}"
     );
-    let reason = "skipped, 1 of 3: mpirun starts 2 ranks, and this case is of 1 rank";
+    let reason = "skipped, 1 of 3: mpirun starts 2 ranks, but this case needs 1 rank";
     assert!(said.out.contains(reason) && place.read("job.sh").contains(reason), "{said:?}");
     let mode = std::fs::metadata(place.path("job.sh")).unwrap().permissions().mode();
     assert_eq!(mode & 0o700, 0o700, "it can be started");

@@ -208,7 +208,7 @@ fn check_run(place: &Place, live: Vec<Live<'_>>, pytorch: bool) {
     assert_eq!(shared.len(), 2, "{cases:?}");
     for line in shared {
         let told = reason(line);
-        assert!(told.starts_with("`shm` needs all ranks on one host, and they are on "), "{told}: {ended:?}");
+        assert!(told.starts_with("`shm` needs all ranks on one host, but they are on "), "{told}: {ended:?}");
     }
     if pytorch {
         // A Python that has it is on the path beside torchrun.

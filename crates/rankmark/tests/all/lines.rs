@@ -205,7 +205,7 @@ fn samples_that_were_asked_for_give_way_to_the_budget() {
         let samples = case["samples"].as_u64().unwrap_or_else(|| panic!("no trial: {case}"));
         assert!(case["status"] == "ok" && (1..10_000).contains(&samples), "{case}");
     }
-    let note = "--budget: 3 cases have fewer samples a trial than --iters asked for";
+    let note = "--budget: 3 cases have fewer samples per trial than --iters asked for";
     assert!(ended.err.contains(note) || ended.out.contains(note), "{ended:?}");
 }
 

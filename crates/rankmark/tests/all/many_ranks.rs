@@ -108,18 +108,18 @@ fn a_plan_says_whether_many_ranks_keep_a_limit_and_with_which_batch() {
     let memory = "memory --model gpt2 --ranks 64 --strategy hybrid";
     let words = |out: String| out.split_whitespace().collect::<Vec<&str>>().join(" ");
     let fits = words(place.run(&format!("{memory} --limit 80GiB --output-dir fits")).exits(0).out);
-    let verdict = "Planned, not measured: no rank ran, and all figures follow from the plan.";
+    let verdict = "Planned, not measured: all figures are computed from the plan.";
     assert!(fits.contains(verdict) && fits.contains("the fullest, holds 1."), "{fits}");
     let page = place.read("fits/report.html");
     let shows = |words: &str| page.contains(words);
     // The figures of the only row, and no cores of ranks that never ran.
     assert!(shows("Planned, not measured") && shows("89.8 GiB") && !shows("Placement"), "{page}");
     let exceeds = place.run(&format!("{memory} --limit 1GiB --output-dir exceeds")).exits(1).out;
-    assert!(exceeds.contains("out of memory on rank 0") && exceeds.contains("1.00 GiB are its limit"), "{exceeds}");
+    assert!(exceeds.contains("out of memory on rank 0") && exceeds.contains("its limit is 1.00 GiB"), "{exceeds}");
     assert!(!exceeds.contains("rerun"), "it would be planned in the same way: {exceeds}");
     let largest =
         words(place.run(&format!("{memory} --limit 8GiB --find-max-batch --output-dir largest")).exits(0).out);
-    assert!(largest.contains("it fits by the plan, and one more does not"), "{largest}");
+    assert!(largest.contains("it is predicted to fit, and one more is not"), "{largest}");
     let found = place.cases("largest").iter().find_map(|case| case["max_batch"].as_u64()).unwrap();
     for (batch, code) in [(found, 0), (found + 1, 1)] {
         place.run(&format!("{memory} --limit 8GiB --batch {batch} --output-dir at{batch}")).exits(code);

@@ -32,11 +32,11 @@ fn a_run_that_is_bound_to_one_core_says_by_what() {
     let bound = "comm all_reduce --bytes 1KiB --max-seconds 0.05s --output-dir out --verbose";
     let ended = place.command_under("taskset -c 0", bound).run().exits(0);
     assert!(has(&place.cases("out")[0], "one_core"), "{}", place.cases("out")[0]);
-    for words in ["all 2 ranks may run on one core only, core 0 of ", "all ranks on one core", "taskset"] {
+    for words in ["all 2 ranks have to share core 0 of ", "all ranks on one core", "taskset"] {
         assert!(ended.out.contains(words), "`{words}` is missing in {}", ended.out);
     }
     let report = place.read("out/report.md");
-    assert!(report.contains("All ranks of 2 ranks could run on one core only"), "{report}");
+    assert!(report.contains("With 2 ranks, all of them had to share one core"), "{report}");
     assert!(!report.contains("share 1 core (oversubscribed)"), "{report}");
     // One rank needs no more than one core, and a computed time none.
     place

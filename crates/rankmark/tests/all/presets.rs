@@ -57,5 +57,5 @@ fn only_drops_cases_before_fields_are_set() {
     assert!(out.contains("collective  all_reduce  sim") && !out.contains("\ntraining"), "{out}");
     place.run("run --only comm --set backend=sim --dry-run").exits(0);
     place.run("run plan.yaml --set backend=sim --dry-run").refuses(&["training computes"]);
-    place.run("run plan.yaml --only primitive --dry-run").refuses(&["no case of the plan is of primitive"]);
+    place.run("run plan.yaml --only primitive --dry-run").refuses(&["no case of the plan measures primitive"]);
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::fakes;
-use crate::gpus::folder;
+use crate::gpus::{folder, with_libraries};
 use crate::place::{Ended, Place, json_lines, reason, statuses};
 use crate::skip;
 
@@ -14,10 +14,7 @@ const SHORT: &str = "--max-seconds 0.02s --trials 1 --spacing 0s --output-dir ou
 
 /// A command with these libraries and variables.
 fn run(place: &Place, folder: &Path, arguments: &str, variables: &[(&str, &str)]) -> Ended {
-    let mut starting = place.command(&format!("primitive {arguments} --device cuda {SHORT}"));
-    starting.command.env("LD_LIBRARY_PATH", folder).env_remove("CUDA_VISIBLE_DEVICES");
-    starting.command.envs(variables.iter().copied());
-    starting.run()
+    with_libraries(place, folder, &format!("primitive {arguments} --device cuda {SHORT}"), variables)
 }
 
 /// Every case that was not skipped is right, of native ranks on a stand-in.
@@ -222,9 +219,7 @@ fn peaks_of_gpus_are_measured_and_every_element_is_right() {
     let hardware = |record: &str, arguments: &str| {
         let short =
             format!("--device cuda --ranks 2 --max-seconds 0.02s --trials 2 --spacing 0s --output-dir {record} --json");
-        let mut starting = place.command(&format!("hardware {arguments} {short}"));
-        starting.command.env("LD_LIBRARY_PATH", folder).env_remove("CUDA_VISIBLE_DEVICES");
-        starting.run()
+        with_libraries(&place, folder, &format!("hardware {arguments} {short}"), &[])
     };
     let lines = right(&hardware("products", "gemm --size 64 --dtype f32,f64,bf16,f16,f8e4m3,i8").exits(0));
     assert_eq!(lines.len(), 6);

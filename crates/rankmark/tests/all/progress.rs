@@ -43,7 +43,7 @@ fn the_end_tells_findings_reasons_once_the_report_and_what_is_next() {
     let findings = out.lines().filter(|line| line.starts_with("* ")).count();
     assert!((1..=3).contains(&findings), "{out}");
     assert!(
-        !out.contains("the reasons are below") && out.contains("\n4 ok, 4 skipped\n"),
+        !out.contains("see the reasons below") && out.contains("\n4 ok, 4 skipped\n"),
         "a line, and no finding: {out}"
     );
     assert_eq!(out.matches("backend `nccl` is not ready").count(), 1, "{out}");

@@ -30,7 +30,7 @@ fn sizes_without_a_whole_element_are_skipped() {
         assert_eq!(statuses(&found), [0, 0, 1, 0]);
         let line = &found[0];
         assert_eq!((line["bytes"].as_u64(), line["bytes_requested"].as_u64()), (Some(0), Some(requested)));
-        assert!(reason(line).contains(&format!("{requested} bytes hold no whole element")), "{line}");
+        assert!(reason(line).contains(&format!("{requested} bytes are too few for one element")), "{line}");
         assert!(line.get("time_s").is_none() && line.get("wrong").is_none(), "{line}");
     }
     // One that can be measured is measured, and then the run is fine.
@@ -60,7 +60,7 @@ fn what_does_not_fit_into_memory_is_skipped_with_the_arithmetic() {
     let place = Place::new();
     let ended = place.run("comm all_reduce --ranks 2 --bytes 1TB --output-dir out").exits(2);
     let line = &place.cases("out")[0];
-    for part in ["1.82 TiB of buffers", "for each of 2 ranks", "+ 24.0 MiB", "= 1.82 TiB", "are available"] {
+    for part in ["1.82 TiB of buffers", "for each of 2 ranks", "+ 24.0 MiB", "= 1.82 TiB", "is available"] {
         assert!(reason(line).contains(part) && ended.out.contains(part), "{part}: {line}");
     }
     // No rank was started for it: a world would have reported the overhead.

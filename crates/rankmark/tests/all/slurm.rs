@@ -393,7 +393,7 @@ fn srun_starts_ranks_on_two_nodes() {
     assert_eq!(codes, ["two 0", "shm 2", "left 0"], "{}{}", said.out, said.err);
     let cases = place.cases("two");
     assert_eq!((statuses(&cases), &cases[0]["wrong"], &cases[0]["hosts"]), ([1, 0, 0, 0], &0.into(), &2.into()));
-    assert_eq!(reason(&place.cases("shm")[0]), "`shm` needs all ranks on one host, and they are on one, two");
+    assert_eq!(reason(&place.cases("shm")[0]), "`shm` needs all ranks on one host, but they are on one, two");
     let hosts = place.run_file("two")["placement"][0]["hosts"].clone();
     assert_eq!(hosts, serde_json::json!(["one", "two"]));
 }

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use crate::fakes;
-use crate::gpus::folder;
+use crate::gpus::{folder, with_libraries};
 use crate::place::{Ended, Place, json_lines, reason, statuses};
 use crate::skip;
 
@@ -15,10 +15,7 @@ const OPERATIONS: &str =
 
 /// A command with the driver and these variables.
 fn run(place: &Place, folder: &Path, arguments: &str, variables: &[(&str, &str)]) -> Ended {
-    let mut starting = place.command(&format!("{arguments} --device cuda {SHORT}"));
-    starting.command.env("LD_LIBRARY_PATH", folder).env_remove("CUDA_VISIBLE_DEVICES");
-    starting.command.envs(variables.iter().copied());
-    starting.run()
+    with_libraries(place, folder, &format!("{arguments} --device cuda {SHORT}"), variables)
 }
 
 /// All of so many cases are right, of native ranks on a stand-in, by this path but for barriers.

@@ -68,7 +68,7 @@ fn a_state_is_asked_for_by_name_and_within_a_budget() {
     let without = place.run(&format!("{comm} --state near-cores")).exits(2);
     assert!(without.err.contains("--budget <TIME>"), "{}", without.err);
     let wrong = place.run(&format!("{comm} --state nearest --budget 5s")).exits(2);
-    assert!(wrong.err.contains("no state of a machine is called `nearest`"), "{}", wrong.err);
+    assert!(wrong.err.contains("there is no machine state `nearest`"), "{}", wrong.err);
     assert!(wrong.err.contains("valid values: near cores, middle cores, far cores"), "{}", wrong.err);
     let simulated = place.run(&format!("{comm} --backend sim --state near-cores --budget 5s")).exits(2);
     assert!(simulated.err.contains("needs cases that are measured"), "{}", simulated.err);
@@ -130,7 +130,7 @@ fn history_has_a_series_for_each_state() {
     }
     let text = place.run("history").exits(0).out;
     assert!(
-        text.contains("The machine has several states (far cores, near cores): a case has a series in each."),
+        text.contains("The machine has several states (far cores, near cores): a case has one series per state."),
         "{text}"
     );
     assert!(text.contains("all_reduce 1 KiB, 2 ranks, sim (far cores)"), "{text}");

@@ -78,7 +78,7 @@ fn the_largest_batch_is_searched_and_proven() {
     let batch = largest["max_batch"].as_u64().unwrap_or_else(|| panic!("{largest}"));
     assert!(batch > 2 && largest["parameters"]["batch"].as_u64() == Some(batch));
     assert!(number_at(largest, &["memory", "measured", "total"]) <= f64::from(96 << 20), "{largest}");
-    assert!(place.read("out/report.md").contains("The largest batch of mlp with 1 rank under 96 MiB a rank"));
+    assert!(place.read("out/report.md").contains("The largest batch of mlp with 1 rank within 96 MiB per rank"));
 }
 
 /// The model has 16 TiB of parameters, which no machine holds.

@@ -1,20 +1,10 @@
 //! Training on GPUs with what cuDNN computes there, attention and convolutions, on the libraries of tests/fakes.
 
-use std::path::Path;
-
 use serde_json::Value;
 
 use crate::gpus::folder;
 use crate::place::{Ended, Place, json_lines, reason};
-
-/// Runs rankmark with the fakes where libraries are looked for.
-fn run(folder: &Path, arguments: &str, variables: &[(&str, &str)]) -> Ended {
-    let place = Place::new();
-    let mut starting = place.command(&format!("{arguments} --spacing 0s --output-dir out --json"));
-    starting.command.env("LD_LIBRARY_PATH", folder).env_remove("CUDA_VISIBLE_DEVICES");
-    starting.command.envs(variables.iter().copied());
-    starting.run()
-}
+use crate::training_gpus::run;
 
 const TRANSFORMER: &str = "train --model gpt2-mini --layers 1 --width 32 --heads 2 --vocabulary 64 --sequence 16 --batch 2 --warmup 1 --steps 2 --trials 1";
 const IMAGES: &str = "--model resnet50 --image 33 --classes 7 --width 8 --stage1 1 --stage2 1 --stage3 1 --stage4 1 --warmup 1 --steps 2 --trials 1";

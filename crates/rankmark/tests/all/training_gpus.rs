@@ -6,16 +6,13 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::gpus::folder;
+use crate::gpus::{folder, with_libraries};
 use crate::place::{Ended, Place, json_lines, reason, statuses};
 
 /// Runs rankmark with the fakes where libraries are looked for.
-fn run(folder: &Path, arguments: &str, variables: &[(&str, &str)]) -> Ended {
-    let place = Place::new();
-    let mut starting = place.command(&format!("{arguments} --spacing 0s --output-dir out --json"));
-    starting.command.env("LD_LIBRARY_PATH", folder).env_remove("CUDA_VISIBLE_DEVICES");
-    starting.command.envs(variables.iter().copied());
-    starting.run()
+pub(crate) fn run(folder: &Path, arguments: &str, variables: &[(&str, &str)]) -> Ended {
+    let command = format!("{arguments} --spacing 0s --output-dir out --json");
+    with_libraries(&Place::new(), folder, &command, variables)
 }
 
 const SMALL: &str =
@@ -97,9 +94,8 @@ fn kernels_are_compiled_by_the_first_run() {
     let place = Place::new();
     let run = |record: &str| {
         let train = format!("train --model gpt2-mini {SMALL} --device cuda --ranks 2 --backend nccl");
-        let mut starting = place.command(&format!("{train} --spacing 0s --output-dir {record} --json"));
-        starting.command.env("LD_LIBRARY_PATH", folder).env_remove("CUDA_VISIBLE_DEVICES");
-        let line = json_lines(&starting.run().exits(0).out).remove(0);
+        let command = format!("{train} --spacing 0s --output-dir {record} --json");
+        let line = json_lines(&with_libraries(&place, folder, &command, &[]).exits(0).out).remove(0);
         line["conditions"]["kernels_loaded"].as_str().expect("how kernels were loaded").to_owned()
     };
     let (first, second) = (run("first"), run("second"));
@@ -119,7 +115,7 @@ fn the_largest_batch_on_a_gpu_is_found() {
     assert!((1..1024).contains(&largest), "{}", ended.out);
     let refused = run(folder, &search, &[]).exits(2);
     let said = format!("{}{}", refused.out, refused.err);
-    assert!(said.contains("how much of one a rank may hold"), "{said}");
+    assert!(said.contains("a search on GPUs needs the memory limit of a rank"), "{said}");
 }
 
 /// Where the driver takes no graphs, operations are given singly: the same losses, and the row says so.
@@ -188,7 +184,7 @@ fn a_step_is_told_by_kinds_of_kernels() {
 fn only_native_ranks_on_gpus_tell_kinds_of_kernels() {
     for more in ["", "--runtime pytorch", "--device cuda --runtime pytorch"] {
         let ended = Place::new().run(&format!("train --kernel-times {more} --dry-run"));
-        ended.refuses(&["kernels are timed on GPUs, by native ranks"]);
+        ended.refuses(&["only native ranks on GPUs time their kernels"]);
     }
 }
 

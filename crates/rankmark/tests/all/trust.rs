@@ -79,7 +79,7 @@ fn the_library_of_a_plan_is_not_loaded_unless_it_is_trusted() {
     place.write("mpi.yaml", format!("{head}\n{mpi}"));
     let said = place.run("gen-job --for slurm mpi.yaml --output job.sh").exits(0);
     assert!(!trace.exists(), "it was loaded");
-    assert!(said.out.contains("not looked at: the plan names the library") && said.out.contains("--mpi pmix"));
+    assert!(said.out.contains("not examined: the plan names the library") && said.out.contains("--mpi pmix"));
     assert!(!place.read("job.sh").contains("--mpi=p"), "nothing is known of it");
     place.run("gen-job --for slurm mpi.yaml --output job.sh --force --trust-plan").exits(0);
     assert!(trace.exists(), "what is trusted is looked at");

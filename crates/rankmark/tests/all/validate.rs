@@ -268,7 +268,7 @@ fn programs_are_rows_by_what_they_do() {
     row(&some, "srun", "ready", &["22.05.8", "bin/srun"]);
     row(&some, "kubectl", "misconfigured", &["ended with code 7: broken"]);
     row(&some, "nsys", "ready", &["2022.4.2.1-df9881f"]);
-    row(&some, "torchrun", "misconfigured", &["/nowhere/bin/python3, which is gone"]);
+    row(&some, "torchrun", "misconfigured", &["/nowhere/bin/python3, which is missing"]);
 }
 
 /// A torchrun starts ranks of its own Python, so that of the named one counts.
@@ -282,7 +282,7 @@ fn torchrun_is_that_of_the_named_python() {
     let fix = row(&missing, "torchrun", "missing", &["neither next to the named Python nor on PATH"])["fix"].clone();
     assert!(fix.as_str().unwrap().ends_with("venv/bin/python3 -m pip install torch"), "{fix}");
     bench.program("torchrun", "");
-    row(&validate(), "torchrun", "ready", &["/bin/torchrun, of another Python than the named one"]);
+    row(&validate(), "torchrun", "ready", &["/bin/torchrun, from another Python than the named one"]);
     bench.program("../venv/bin/torchrun", "");
     let own = validate();
     let found = row(&own, "torchrun", "ready", &["venv/bin/torchrun"]);
@@ -295,10 +295,10 @@ fn a_python_that_is_none_is_told_from_one_without_torch() {
     row(&bench.validate(""), "Python", "missing", &["no python3 on PATH"]);
     bench.program("python3", "echo 'Traceback: garbage'");
     let garbage = bench.validate("");
-    row(&garbage, "Python", "misconfigured", &["does not answer as Python does", "Traceback: garbage"]);
+    row(&garbage, "Python", "misconfigured", &["does not behave like Python", "Traceback: garbage"]);
     assert_eq!(garbage["exit"], 1);
     bench.program("python3", "echo 'rankmark-probe not json'; exit 0");
-    row(&bench.validate(""), "Python", "misconfigured", &["does not answer"]);
+    row(&bench.validate(""), "Python", "misconfigured", &["not json"]);
     // One that was named and is missing is an error, and a quick check finds it, too.
     let named = bench.validate("--quick --python /nowhere/python3");
     row(&named, "Python", "misconfigured", &["/nowhere/python3", "No such file"]);

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::checksum::Checker;
 use super::lines::{Fault, NEWER, StoredLine, case_line, corrupt, next_line};
-use super::{CASES, CASES_FILE, LOCK, LOCK_FILE, StoreError, limits};
+use super::{CASES, CASES_FILE, LOCK, LOCK_FILE, RUN_FILE, StoreError, limits};
 use crate::file::open_inside;
 use crate::{CaseLine, RunEnd, RunFile};
 
@@ -63,6 +63,24 @@ pub fn run_end(file: &RunFile, directory: &Path) -> RunEnd {
         Liveness::Left => RunEnd::Killed,
         Liveness::Unknown => RunEnd::Unknown,
     }
+}
+
+/// Whether the run goes on. One that wrote its end may still write its report.
+pub fn goes_on(directory: &Path, file: &RunFile) -> bool {
+    match run_end(file, directory) {
+        RunEnd::Running | RunEnd::Unknown => true,
+        RunEnd::Ended | RunEnd::Interrupted(_) | RunEnd::Killed | RunEnd::Part => liveness(directory) == Liveness::Live,
+    }
+}
+
+/// The record in a folder that was written last; a live one before others.
+pub fn newest(folder: &Path) -> Option<PathBuf> {
+    let entries = std::fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path());
+    let written = |directory: &PathBuf| {
+        let when = |name: &str| directory.join(name).symlink_metadata().and_then(|found| found.modified()).ok();
+        (liveness(directory) == Liveness::Live, when(CASES_FILE).max(when(RUN_FILE)))
+    };
+    entries.filter(|directory| directory.join(RUN_FILE).symlink_metadata().is_ok()).max_by_key(written)
 }
 
 /// Whether the run was on a host of another name. A record that names none is taken to be of this one.

@@ -32,7 +32,7 @@ pub(super) fn bounded(spec: &ChartSpec, lines: usize) -> (Cow<'_, ChartSpec>, Op
         parts.push(format!("{} of {}", drawn.references.len(), count(references, "limit", "limits")));
     }
     if longest > POINTS {
-        parts.push(format!("{POINTS} of up to {} points a line", thousands(longest as i64)));
+        parts.push(format!("{POINTS} of up to {} points per line", thousands(longest as i64)));
     }
     let left_out = format!("Drawn: {}. All values are in cases.csv.", parts.join(", "));
     (Cow::Owned(drawn), Some(left_out))
@@ -89,7 +89,7 @@ mod tests {
         assert_eq!((points.len(), points[0].x, points[POINTS - 1].x), (POINTS, 0.0, 1_000.0));
         assert!(points.is_sorted_by(|a, b| a.x < b.x));
         let said = left_out.unwrap();
-        let expected = "Drawn: the first 40 of 1,234 series, 40 of 1,234 limits, 400 of up to 1,001 points a line. \
+        let expected = "Drawn: the first 40 of 1,234 series, 40 of 1,234 limits, 400 of up to 1,001 points per line. \
                         All values are in cases.csv.";
         assert_eq!(said, expected);
         let of_more = bounded(&ChartSpec { left_out: 98_766, ..chart(1_234, 2) }, LINES).1.unwrap();

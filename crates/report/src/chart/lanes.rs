@@ -156,7 +156,7 @@ fn fitted(lanes: &Lanes, columns: usize, most: usize) -> (Lanes, Option<String>)
     }
     if rows.iter().any(|row| row.spans.len() > columns) {
         parts.push(format!(
-            "{} spans are merged: each of {} columns shows the kind that takes the most of it.",
+            "{} spans are merged: each of {} columns shows the kind that fills most of it.",
             thousands(spans(rows) as i64),
             thousands(columns as i64)
         ));

@@ -64,9 +64,9 @@ pub(super) fn differences(base: &str, others: &[(String, &Comparison, &Labels)])
 /// What is said where no difference is known. Of what another program measured, little but its figures is known.
 fn nothing_differs(imported: bool, changed: bool) -> &'static str {
     if changed && !imported {
-        "Machine, versions and environment are equal. Cases differ in what their rows say."
+        "The machine, versions and environment are equal. The rows show how the cases differ."
     } else if imported {
-        "Nothing is known to differ: another program measured this, and what its file does not name may differ."
+        "No difference is known. Another program measured this, so anything that its file does not record may differ."
     } else {
         "Machine, plan, versions and environment are equal."
     }
@@ -85,7 +85,7 @@ pub(super) fn mixed(side: &str, of: &[Mixed]) -> Option<String> {
     let all: Vec<String> = of.iter().take(MOST_LISTED).map(one).collect();
     (!all.is_empty()).then(|| {
         format!(
-            "WARNING: the runs of the {side} are not equal, and what they differ in counts as noise: {}.",
+            "WARNING: the runs of the {side} are not equal, so their differences count as noise: {}.",
             all.join("; ")
         )
     })

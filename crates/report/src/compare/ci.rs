@@ -19,14 +19,14 @@ pub fn nothing_compared((base, new): (&str, &str), comparison: &Comparison<'_>) 
     Some(match comparison.cases.len() {
         0 => Error::new(what)
             .cause(format!(
-                "no case of the base ({}) measures the same workload in the same world as one of the other ({})",
+                "no case of the base ({}) has the same workload, ranks and device as a case of the other side ({})",
                 count(comparison.only_base.len(), "case", "cases"),
                 count(comparison.only_new.len(), "case", "cases"),
             ))
             .hint("cases match by benchmark, workload, ranks and device; `rankmark list fields` shows what each field decides"),
         both => Error::new(what)
-            .cause(format!("of {}, none is ok in the base", count(both, "common case", "common cases")))
-            .hint("`rankmark report DIR` says why they failed"),
+            .cause(format!("none of the {} is ok in the base", count(both, "common case", "common cases")))
+            .hint("`rankmark report DIR` shows why they failed"),
     })
 }
 

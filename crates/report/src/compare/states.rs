@@ -37,7 +37,7 @@ fn states_text(states: impl Iterator<Item = [Option<String>; 2]>) -> Option<Stri
             format!("{cases} each compared in one state of the machine: {}", each.collect::<Vec<_>>().join("; "))
         }
     };
-    Some(format!("{which}. Rows in the records may show another state."))
+    Some(format!("{which}. The reports of the records may show times of another state."))
 }
 
 #[cfg(test)]

@@ -68,11 +68,11 @@ fn shared_reason(comparison: &Comparison) -> Option<&'static str> {
     let short = |case: &Compared| match &case.reason {
         Reason::OtherState(_) => Some("the machine was in another state"),
         Reason::OtherClock(_) => Some("the clock of the cores changed"),
-        Reason::Imported => Some("too few runs, of one statistic each"),
-        Reason::OtherStatistic(_) => Some("the two sides are different statistics"),
+        Reason::Imported => Some("too few runs, with one statistic each"),
+        Reason::OtherStatistic(_) => Some("the two sides report different statistics"),
         Reason::FewTrials(_) => Some("too few trials"),
         Reason::NoHistory => Some("the noise between runs is unknown"),
-        Reason::OneComputed => Some("one is computed"),
+        Reason::OneComputed => Some("one side is computed"),
         Reason::Emulated => Some("a device was emulated"),
         _ => None,
     };
@@ -119,22 +119,23 @@ pub fn why(case: &Compared, threshold: f64) -> String {
             match case.verdict {
                 Some(Verdict::Same) => format!("ratio {ratio}{ends} lies within {within} of 1"),
                 Some(Verdict::CannotTell) => {
-                    format!("ratio {ratio}{ends} includes 1, and more than {within}{smallest}")
+                    format!("ratio {ratio}{ends} includes 1, but also changes above {within}{smallest}")
                 }
                 _ => format!("ratio {ratio}{ends} excludes 1"),
             }
         }
         Reason::BelowSmallest => format!("the change is below the smallest that two single runs can show{smallest}"),
         Reason::NoHistory => format!(
-            "the interval lies within {within} of 1, and the noise between runs is unknown ({FEWEST_RUNS} equal runs tell it)"
+            "the interval lies within {within} of 1, but the noise between runs is unknown ({FEWEST_RUNS} equal runs \
+             show it)"
         ),
         Reason::FewTrials([base, new]) => {
-            format!("an interval needs {} trials, and there are {base} and {new}", stats::FEWEST_TRIALS)
+            format!("an interval needs {} trials, but there are {base} and {new}", stats::FEWEST_TRIALS)
         }
-        Reason::OneFigure => format!("one figure a run: {FEWEST_RUNS} equal runs tell its noise"),
+        Reason::OneFigure => format!("each run has one value: {FEWEST_RUNS} equal runs show its noise"),
         Reason::Imported => format!(
-            "another program measured it: one statistic a run, and too few runs. {FEWEST_RUNS} equal runs on one side, or 3 on \
-             each, would tell how much runs differ"
+            "another program measured it, with one statistic per run, and there are too few runs. {FEWEST_RUNS} equal \
+             runs on one side, or 3 on each, show how much runs differ"
         ),
         Reason::Emulated => "a device was emulated: its times say nothing about a GPU".to_owned(),
         Reason::OtherStatistic([base, new]) => {
@@ -142,14 +143,14 @@ pub fn why(case: &Compared, threshold: f64) -> String {
                 Some(statistic) => format!("the {}", view::one_line(statistic)),
                 None => "the slowest rank (Rankmark)".to_owned(),
             };
-            format!("a time of the base is {}, and now {}", said(base), said(new))
+            format!("the base reports {}, the new side {}", said(base), said(new))
         }
-        Reason::OneComputed => "one is computed and the other measured".to_owned(),
+        Reason::OneComputed => "one side is computed, the other is measured".to_owned(),
         Reason::OtherState(seen) => other_state(seen),
         Reason::OtherClock(slower) => {
             let (share, word) = if *slower > 1.0 { (slower - 1.0, "slower") } else { (1.0 / slower - 1.0, "faster") };
             format!(
-                "the clock of the cores was {} {word} now, which may be all of the change. Measure both interleaved \
+                "the core clock is {} {word} now, which may explain the whole change. Measure both interleaved \
                  (`rankmark compare --interleave`)",
                 percent(share)
             )
@@ -157,8 +158,8 @@ pub fn why(case: &Compared, threshold: f64) -> String {
         Reason::NotOk(status, why) if why.is_empty() => format!("ok in the base, now {}", status.name()),
         Reason::NotOk(status, why) => format!("ok in the base, now {}: {}", status.name(), view::one_line(why)),
         Reason::NowOk(status) => format!("{} in the base, now ok", status.name()),
-        Reason::NeverOk(status) => format!("ok in neither, now {}", status.name()),
-        Reason::NoValue => "a time is missing, or not positive".to_owned(),
+        Reason::NeverOk(status) => format!("not ok in the base, now {}", status.name()),
+        Reason::NoValue => "a time is missing, or is not positive".to_owned(),
     }
 }
 
@@ -216,17 +217,17 @@ pub(super) fn warning_lines(comparison: &Comparison) -> Vec<String> {
     let mut parts: Vec<String> =
         sides.flat_map(|(side, banners)| banners.iter().map(move |banner| format!("{side}: {banner}"))).collect();
     if comparison.other_machine {
-        parts.push("WARNING: the machines differ. A change may be that of the machine.".to_owned());
+        parts.push("WARNING: the machines differ. A change may come from the machine.".to_owned());
     }
     if comparison.simulated {
         let exact = comparison.cases.iter().any(|case| case.interval.is_some() && case.source == Noise::Exact);
-        let noise = if exact { " Times without noise are exact: a difference is a difference." } else { "" };
+        let noise = if exact { " Times without noise are exact, so every difference counts." } else { "" };
         parts.push(format!("SIMULATED: times are computed, not measured.{noise}"));
     }
     parts.extend(injected(comparison));
     parts.extend(["base", "new side"].into_iter().zip(&comparison.mixed).filter_map(|(side, of)| mixed(side, of)));
     if comparison.same_record {
-        parts.push("Both are the same record.".to_owned());
+        parts.push("Both sides are the same record.".to_owned());
     }
     parts
 }
@@ -301,13 +302,14 @@ fn noise(comparison: &Comparison) -> Option<String> {
     if trials > 0 {
         let known = too_few(with(|source| *source == Noise::Trials).map(|case| case.equal_runs));
         text += &format!(
-            " {known}: the noise between runs is unknown, and {} told apart only by changes above the smallest one. \
-             {FEWEST_RUNS} or more equal runs tell it: `rankmark baseline save NAME DIR...`, or `--history DIR`.",
-            if trials == 1 { "1 case is".to_owned() } else { format!("{trials} cases are") }
+            " {known}: the noise between runs is unknown, so {} only changes above the smallest detectable one. \
+             {FEWEST_RUNS} or more equal runs show this noise: `rankmark baseline save NAME DIR...`, or \
+             `--history DIR`.",
+            if trials == 1 { "1 case shows".to_owned() } else { format!("{trials} cases show") }
         );
     }
     if comparison.runs[1] > 0 {
-        text += &format!(" {} of other machines do not count.", count(comparison.runs[1], "run", "runs"));
+        text += &format!(" {} from other machines do not count.", count(comparison.runs[1], "run", "runs"));
     }
     (!text.is_empty()).then(|| text.trim().to_owned())
 }
@@ -326,7 +328,7 @@ fn too_few(cases: impl Iterator<Item = EqualRuns>) -> String {
             format!("{} equal runs that have these cases are too few, {single}", runs.most())
         }
         // Computed times, or a clock of few ticks.
-        Some(runs) => format!("{} runs with the same values tell no noise, {single}", runs.most()),
+        Some(runs) => format!("{} runs with the same values do not show any noise, {single}", runs.most()),
         None => "These are two single runs".to_owned(),
     }
 }
@@ -354,19 +356,19 @@ fn correction(comparison: &Comparison) -> Option<String> {
         1 => "One case is judged, at 95%.".to_owned(),
         cases => format!(
             "{cases} cases are judged together. Holm's procedure keeps the chance of any false better or worse at 5%, so \
-             intervals are those of {level}."
+             each interval has a level of {level}."
         ),
     };
     let by_trials = comparison.cases.iter().any(|case| case.interval.is_some() && case.source == Noise::Trials);
     if by_trials && let Some(needed) = correction.trials_needed {
-        text += &format!(" That level needs {needed} trials a case");
+        text += &format!(" This needs {needed} trials per case");
         let fewest = correction.trials_needed_uncorrelated.filter(|fewest| *fewest < needed);
         text += &fewest
-            .map_or(String::new(), |fewest| format!(", as correlated as these are, and {fewest} without correlation"));
+            .map_or(String::new(), |fewest| format!(" with the correlation of these trials, {fewest} without it"));
         text += &match correction.short {
             0 => ".".to_owned(),
-            1 => "; 1 case has fewer, and its interval (*) rests on a distribution.".to_owned(),
-            short => format!("; {short} cases have fewer, and intervals with * rest on a distribution."),
+            1 => "; 1 case has fewer, so its interval (*) assumes a distribution.".to_owned(),
+            short => format!("; {short} cases have fewer, so intervals with * assume a distribution."),
         };
     }
     Some(text)
@@ -384,7 +386,7 @@ pub(super) fn unmatched(cases: &[Unmatched], labels: &Labels) -> Vec<String> {
         let why = match &case.why {
             Lone::NothingAlike => "no such workload on the other side".to_owned(),
             Lone::Several(fields) => {
-                format!("the other side has it with other values of {}", view::number::list(fields))
+                format!("on the other side it has different values of {}", view::number::list(fields))
             }
         };
         format!("{}: {why}", labels.line(case.line))
@@ -398,11 +400,11 @@ pub(super) fn unmatched(cases: &[Unmatched], labels: &Labels) -> Vec<String> {
 fn nothing(comparison: &Comparison) -> String {
     match comparison.cases.len() {
         0 => format!(
-            "no case of the base ({}) measures the same workload in the same world as one of the other ({})",
+            "no case of the base ({}) has the same workload, ranks and device as a case of the other side ({})",
             count(comparison.only_base.len(), "case", "cases"),
             count(comparison.only_new.len(), "case", "cases"),
         ),
-        both => format!("of {}, none is ok in the base", count(both, "common case", "common cases")),
+        both => format!("none of the {} is ok in the base", count(both, "common case", "common cases")),
     }
 }
 
@@ -424,7 +426,7 @@ pub(super) fn largest(comparison: &Comparison, labels: &Labels) -> Option<String
     }
     let seen = largest(&mut ratios())?;
     let what = if comparison.cases.iter().any(|case| shown(&case)) { "change of a value" } else { "change" };
-    Some(format!("No {what} was shown. The largest difference is that of {seen}."))
+    Some(format!("No {what} was detected. The largest difference is in {seen}."))
 }
 
 /// A ratio with its interval: `1.05 (0.98 to 1.12)`. A star marks one that needs more trials than there are.

@@ -29,7 +29,7 @@ impl Format for Csv {
     }
 
     fn doc(&self) -> &'static str {
-        "cases.csv: one row a case, the names of the case line, exact values"
+        "cases.csv: one row per case, with exact values and the names of cases.jsonl"
     }
 
     fn render(&self, run: &Run) -> Result<Vec<Artifact>, Error> {

@@ -125,7 +125,7 @@ fn text(run: &Run) -> String {
     };
     let open: Vec<String> = judged.iter().filter_map(open).collect();
     if !open.is_empty() {
-        text += "#\n# Where it cannot be told, the library's own choice stays:\n";
+        text += "#\n# Without a clear winner, the library's own choice stays:\n";
         text += &open.concat();
     }
     if let Some((_, first @ Outcome::Won { words, .. })) = judged.first()
@@ -276,7 +276,7 @@ fn judge(contest: &Contest) -> Outcome {
         .unwrap_or(0);
     let best = &contest.settings[fastest];
     if best.words.iter().any(|word| word.contains([',', '^', ':'])) {
-        return Outcome::Open("the fastest is a list of words, and the plugin takes one".to_owned());
+        return Outcome::Open("the fastest setting is a list, but the plugin supports only one word".to_owned());
     }
     if best.words.iter().any(String::is_empty) {
         return Outcome::Open("the fastest leaves the algorithm or the protocol to the library".to_owned());
@@ -288,7 +288,7 @@ fn judge(contest: &Contest) -> Outcome {
             Some([low, _]) if low > 1.0 => least = least.min(low),
             ends => {
                 let name = named(&contest.settings[at].words);
-                let why = if ends.is_some() { "may be as fast" } else { "has too few trials of the same rounds" };
+                let why = if ends.is_some() { "may be as fast" } else { "has too few trials in the same rounds" };
                 return Outcome::Open(format!("{name} {why} as {}", best.words.join("/")));
             }
         }

@@ -51,7 +51,7 @@ impl Format for Png {
     }
 
     fn doc(&self) -> &'static str {
-        "charts/*.png: the same pictures for places that take no SVG"
+        "charts/*.png: the same pictures for programs without SVG support"
     }
 
     fn render(&self, run: &Run) -> Result<Vec<Artifact>, Error> {

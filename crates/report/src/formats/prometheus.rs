@@ -104,7 +104,7 @@ fn of_run(run: &Run) -> Vec<MetricFamily> {
         ),
         MetricFamily::with_samples(
             "rankmark_run_ended",
-            "1 where the run came to its end; 0 where it was interrupted or killed, or is still running.",
+            "1 if the run came to its end; 0 if it was interrupted or killed, or is still running.",
             vec![(own.clone(), ended)],
         ),
         MetricFamily::with_samples("rankmark_run_gates_missed", "Gates that the run missed.", vec![(own, missed)]),

@@ -30,7 +30,7 @@ pub(crate) fn cases_without_result(run: &Run) -> Vec<Block> {
     }
     let unwell: Vec<&CaseLine> = groups.iter().flat_map(|group| group.cases.iter().copied()).collect();
     let again = run.again(&unwell).filter(|_| !groups.is_empty()).map(|command| {
-        let what = if run.imported.is_empty() { "Run just these again" } else { "This measures the same here" };
+        let what = if run.imported.is_empty() { "Run just these again" } else { "Measure the same here" };
         Block::Paragraph(format!("{what}: {}", code(&command)).into())
     });
     let items = (!items.is_empty()).then_some(Block::List(items));

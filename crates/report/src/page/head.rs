@@ -104,7 +104,7 @@ fn device_sensors(looks: &[Sensors]) -> Option<String> {
     let parts = [
         hottest.map(|degrees| format!("up to {degrees:.0} °C")),
         slowest.map(|mhz| format!("slowest clock {mhz:.0} MHz")),
-        (!held.is_empty()).then(|| format!("held down by {}", held.join(", "))),
+        (!held.is_empty()).then(|| format!("limited by {}", held.join(", "))),
     ];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     (!parts.is_empty()).then(|| format!("{}: {}", count(devices.len(), "device", "devices"), parts.join(", ")))

@@ -31,10 +31,10 @@ pub(crate) fn caveats(run: &Run) -> Vec<Block> {
 }
 
 /// How the numbers of a profiled job came about.
-const JOB: &str = "The job was not timed by Rankmark: times are those that the recorder of its traces noted. The time of a \
-                   step is the median of the steps after warm-up, and one run of a job gives it no interval. Intervals of \
-                   findings are those of medians over these steps. docs/explanation/diagnosis.md says how waits, losses and confidence \
-                   are found. Exact values are in `profile.json`.";
+const JOB: &str = "Rankmark did not time this job: its times come from the tool that recorded the traces. The time of \
+                   a step is the median over the steps after warm-up; one run of a job gives it no interval. The \
+                   intervals of findings are those of medians over these steps. docs/explanation/diagnosis.md explains \
+                   how waits, losses and confidence are computed. Exact values are in `profile.json`.";
 
 /// How the numbers came about; only what applies to this run.
 pub(crate) fn method(run: &Run) -> Vec<Block> {
@@ -88,7 +88,7 @@ pub(crate) fn method(run: &Run) -> Vec<Block> {
         text += " `cache-warm`: calls repeat on the same buffers, so what fits into the caches is read from there.";
     }
     if measured.iter().any(|case| cache(case) == Some("cache-cold")) {
-        text += " `cache-cold`: each call uses other buffers, of more than the last cache in all.";
+        text += " `cache-cold`: each call uses different buffers, which together are larger than the last-level cache.";
     }
     if measured.iter().any(|case| BUSBW_GBS.value(case).is_some()) {
         text += " algbw = bytes / time and busbw = algbw x a factor of operation and ranks, both in GB/s (1e9 bytes a \
@@ -96,7 +96,7 @@ pub(crate) fn method(run: &Run) -> Vec<Block> {
     }
     if measured.iter().any(|case| LIMIT_SHARE.value(case).is_some()) {
         text += " % of limit compares with the time in which the same cores move the operation's memory traffic, \
-                 measured beside each case at the same working set and ranks.";
+                 measured next to each case with the same working set and ranks.";
     }
     let is_checked = |simulated: bool| measured.iter().any(|case| case.wrong.is_some() && case.simulated == simulated);
     if is_checked(false) || is_checked(true) {
@@ -108,12 +108,12 @@ pub(crate) fn method(run: &Run) -> Vec<Block> {
                  the next comparison is not seen.";
     }
     if is_checked(true) {
-        text += " Of a simulated case, the data of at least one call are compared, or the part of them that `checked` in the \
-                 record tells.";
+        text += " For a simulated case, the data of at least one call are compared, or the part that `checked` in the \
+                 record names.";
     }
     if measured.iter().any(|case| what(case) == "barrier") {
-        text += " Of a barrier, `wrong` counts exits of a rank before the last rank entered; each rank comes late on \
-                 purpose in some. `-`: clocks could not tell.";
+        text += " For a barrier, `wrong` counts how often a rank left before the last one entered; each rank is late \
+                 on purpose in some calls. `-`: the clocks are not precise enough to tell.";
     }
     if let Some(cost) = run.overhead {
         let (sample, call) = (seconds(cost.sample_ns / 1e9), seconds(cost.call_ns / 1e9));

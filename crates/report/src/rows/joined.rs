@@ -54,7 +54,7 @@ pub(super) fn words(lines: &[&CaseLine], declared: Option<&Declared>) -> JoinedW
     let is_above = |part: &str| times[part] == all.len() || !is_what(part) && 2 * times[part] > all.len();
     let above: Vec<&str> = order.iter().copied().filter(|part| is_above(part)).collect();
     let has_exceptions = above.iter().any(|part| times[part] < all.len());
-    let end = if has_exceptions { ", where a row says nothing else" } else { "" };
+    let end = if has_exceptions { ", unless a row says otherwise" } else { "" };
     let label = |parts: &Vec<String>| -> String {
         let own: Vec<&str> = parts.iter().map(String::as_str).filter(|part| !is_above(part)).collect();
         own.join(", ")
@@ -81,8 +81,7 @@ mod tests {
         let (plan, lines, declared) = lines(&[("op", "all_reduce,broadcast,reduce,barrier"), ("bytes", "1KiB,1MiB")]);
         assert!(super::benchmarks(&plan, std::slice::from_ref(&declared)).contains("collective"));
         let words = words(&lines.iter().collect::<Vec<_>>(), Some(&declared));
-        let above =
-            "collective  shm  in place  registered buffers  cache-warm  f32  sum, where a row says nothing else";
+        let above = "collective  shm  in place  registered buffers  cache-warm  f32  sum, unless a row says otherwise";
         assert_eq!(words.heading, above);
         let rows = ["all_reduce", "all_reduce", "broadcast", "broadcast", "reduce", "reduce", "barrier"];
         assert_eq!(words.labels, rows);

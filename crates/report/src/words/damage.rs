@@ -23,13 +23,13 @@ fn damaged(run: &Run) -> Option<String> {
     if left_out > 0 {
         let what = if left_out == 1 { "is damaged and is left out" } else { "are damaged and are left out" };
         let of = count(left_out, "line", "lines");
-        parts.push(format!("{of} of it {what}, so cases or samples may be missing"));
+        parts.push(format!("{of} {what}, so cases or samples may be missing"));
     }
     if missing > 0 {
-        parts.push("lines of it are missing, so results may be missing or be of fewer trials".to_owned());
+        parts.push("lines are missing, so results may be missing or come from fewer trials".to_owned());
     }
     if number(&record::DamagedLine::is_of_run_file) > 0 {
-        parts.push("run.json is damaged, so what the report says of the run may be wrong or missing".to_owned());
+        parts.push("run.json is damaged, so what the report says about the run may be wrong or incomplete".to_owned());
     }
     (!parts.is_empty()).then(|| format!("DAMAGED RECORD: {}", parts.join("; ")))
 }

@@ -22,7 +22,7 @@ pub(crate) fn statistic(run: &Run) -> Option<String> {
 /// How the figures of a record came about that this program did not measure.
 pub(crate) fn method(run: &Run) -> String {
     let statistic =
-        statistic(run).map_or_else(|| "what their files say they are".to_owned(), |words| format!("the {words}"));
+        statistic(run).map_or_else(|| "as their files describe them".to_owned(), |words| format!("the {words}"));
     let tools: std::collections::BTreeSet<&str> = run.imported.iter().map(|of| of.tool.as_str()).collect();
     let tools: Vec<String> = tools.into_iter().map(one_line).filter(|tool| !tool.is_empty()).collect();
     let tools = if tools.is_empty() { "another program".to_owned() } else { list(&tools) };
@@ -49,7 +49,7 @@ fn of_file(imported: &Imported) -> Vec<Block> {
     let items = facts.chain(imported.notes.iter().map(|note| Words::prose(note)));
     let mut blocks = bullets(items);
     if !imported.omitted.is_empty() {
-        blocks.push(Block::Paragraph("These figures of the file do not belong to a case:".into()));
+        blocks.push(Block::Paragraph("These figures in the file do not belong to any case:".into()));
         blocks.extend(prose_list(&imported.omitted));
     }
     blocks

@@ -1,6 +1,6 @@
 //! The section of a record that was measured interleaved: what each side is, and how each case compares.
 
-use record::{ComparedCase, Side};
+use record::{Case, ComparedCase, Side};
 use serde_json::Value;
 use terms::Status;
 
@@ -60,6 +60,20 @@ fn counted(cases: &[ComparedCase], threshold: f64) -> String {
     format!("B compared with A: {}{of_all}", counted.join(", "))
 }
 
+/// A label for each case: operation, size and ranks, and the parameters in which cases of such a label differ.
+pub fn compared_labels(cases: &[&Case]) -> Vec<String> {
+    let shorts: Vec<String> = cases.iter().map(|case| case.label()).collect();
+    let label = |(case, short): (&&Case, &String)| {
+        let twins: Vec<&Case> =
+            shorts.iter().zip(cases).filter(|(other, _)| *other == short).map(|(_, twin)| *twin).collect();
+        let own = case.parameters.iter();
+        let differing = own.filter(|(name, value)| twins.iter().any(|twin| twin.parameters.get(name) != Some(value)));
+        let more: Vec<String> = differing.map(|(name, value)| format!(", {name}={}", view::plain(value))).collect();
+        format!("{short}{}", more.concat())
+    };
+    cases.iter().zip(&shorts).map(label).collect()
+}
+
 /// What an interleaved comparison says in words, the verdict first. `labels` name its cases.
 pub fn compared_sentences(cases: &[ComparedCase], labels: &[String], threshold: f64) -> Vec<String> {
     let of = |word: &str| -> Vec<usize> {
@@ -104,7 +118,7 @@ pub(crate) fn blocks(run: &Run) -> Vec<Block> {
     let sides = [format!("Side A: {a}"), format!("Side B: {b}")].map(Item::from).to_vec();
     let mut blocks = vec![Block::List(sides)];
     if interleaved.cases.is_empty() {
-        blocks.push(Block::Paragraph("The comparison ended before it was judged.".into()));
+        blocks.push(Block::Paragraph("The comparison ended before it had a verdict.".into()));
         return blocks;
     }
     let mut table = Table::new([
@@ -133,7 +147,8 @@ pub(crate) fn blocks(run: &Run) -> Vec<Block> {
     let said = changes.into_iter().take(LISTED).chain(others);
     blocks.push(Block::List(said.map(|sentence| Words::prose(sentence).into()).collect()));
     let rule = format!(
-        "A change within {} counts as none. The intervals of all {} and of every look hold together with 95%.",
+        "A change within {} counts as none. With 95% confidence, the intervals of all {} hold, whenever the comparison \
+         ends.",
         terms::Ratio(interleaved.threshold),
         count(cases.len(), "case", "cases"),
     );
@@ -168,8 +183,8 @@ fn contradiction(cases: &[&ComparedCase], label: &dyn Fn(&ComparedCase) -> Strin
     let (first, more) = (labels.first()?, labels.len() - 1);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     let note = format!(
-        "{first}{more}: the times suggest another ratio. The ratio is the median over pairs of the same round, and each \
-         time is the median of all rounds. A machine whose speed changes between rounds moves the times, and not the pairs."
+        "{first}{more}: the two times do not give this ratio. The ratio is the median over pairs of the same round, \
+         but each time is the median over all rounds. If the machine's speed changes between rounds, trust the ratio."
     );
     Some(Block::Paragraph(note.into()))
 }
@@ -226,25 +241,51 @@ mod tests {
     use record::Interleaved;
 
     #[test]
+    fn cases_of_one_label_are_told_apart_by_what_differs() {
+        let text = "experiment: t\ncases:\n- {benchmark: collective, ranks: 2, bytes: [1KiB, 2KiB], dtype: [f32, f64]}";
+        let plan = record::plan::read(text, "t.yaml", &benchmarks::abouts(), &[]).unwrap();
+        let labels = compared_labels(&plan.cases.iter().collect::<Vec<_>>());
+        assert_eq!(labels.len(), 4);
+        assert!(labels.contains(&"all_reduce 1 KiB, 2 ranks, dtype=f64".to_owned()), "{labels:?}");
+    }
+
+    fn case(verdict: &str, ratio: f64) -> ComparedCase {
+        ComparedCase {
+            benchmark: "collective".to_owned(),
+            parameters: serde_json::Map::new(),
+            differs: serde_json::Map::new(),
+            ids: [String::new(), String::new()],
+            status: Status::Ok,
+            reason: None,
+            time_s: None,
+            log_ratios: vec![ratio.ln(); 6],
+            ratio: Some(ratio),
+            ratio_ci95: Some([ratio / 1.02, ratio * 1.02]),
+            smallest_change: Some(0.041),
+            looks: vec![6],
+            verdict: verdict.to_owned(),
+        }
+    }
+
+    #[test]
+    fn the_summary_says_which_side_takes_longer() {
+        let labels = ["one", "two", "three"].map(str::to_owned);
+        let cases = [case("worse", 1.1), case("better", 0.8), case("same", 1.0)];
+        let sentences = compared_sentences(&cases, &labels, 0.03);
+        assert_eq!(sentences[0], "B compared with A: worse in 1, better in 1, the same within 3% in 1 of 3 cases.");
+        assert_eq!(sentences[1], "one: B takes 10% longer (7.8% to 12%, 6 pairs).");
+        assert!(sentences[2].starts_with("two: B takes 20% less (18% to 22%"), "{}", sentences[2]);
+        assert!(sentences[3].ends_with("80% of tries: 4.1%."), "{}", sentences[3]);
+        assert_eq!(sentences.len(), 4, "nothing is undecided");
+    }
+
+    #[test]
     fn names_of_plans_are_escaped_and_other_records_have_no_section() {
         assert!(blocks(&Run::default()).is_empty());
         let parameters = serde_json::from_str(r#"{"op": "all_reduce", "ranks": 2, "bytes": 1024}"#).unwrap();
         let differs = serde_json::from_str(r#"{"env": [null, "A=<b>"]}"#).unwrap();
-        let case = ComparedCase {
-            benchmark: "collective".to_owned(),
-            parameters,
-            differs,
-            ids: ["a".to_owned(), "b".to_owned()],
-            status: terms::Status::Ok,
-            reason: None,
-            time_s: Some([1e-6, 1.1e-6]),
-            log_ratios: vec![0.1; 6],
-            ratio: Some(1.1),
-            ratio_ci95: Some([1.05, 1.15]),
-            smallest_change: Some(0.04),
-            looks: vec![6],
-            verdict: "worse".to_owned(),
-        };
+        let time_s = Some([1e-6, 1.1e-6]);
+        let case = ComparedCase { parameters, differs, time_s, ratio_ci95: Some([1.05, 1.15]), ..case("worse", 1.1) };
         let sides = [Side { plan: "<script>.yaml".to_owned(), ..Side::default() }, Side::default()];
         let interleaved = Interleaved { sides, threshold: 0.03, cases: vec![case], ..Interleaved::default() };
         let shown = markdown::text(&blocks(&Run { interleaved: Some(interleaved), ..Run::default() })).into_string();

@@ -240,8 +240,8 @@ fn runtime(operation: &Operation) -> Option<String> {
     let unknown = pairs.len() - faster - slower;
     if unknown == pairs.len() {
         return Some(format!(
-            "Cannot tell whether native ranks are faster than PyTorch ranks in {name}: none of {} pairs decides, from {} \
-             to {}. {MORE}{}",
+            "Cannot tell whether native ranks are faster than PyTorch ranks in {name}: none of {} pairs is clear, from \
+             {} to {}. {MORE}{}",
             pairs.len(),
             factor(least),
             factor(most),

@@ -31,7 +31,7 @@ pub(crate) fn blocks(run: &Run) -> Vec<Block> {
 }
 
 /// What the column `interface` is, and is not.
-const MEANT: &str = "`interface`: of the rank's connection with the coordinator; MPI, NCCL and gloo choose their own.";
+const MEANT: &str = "`interface` connects the rank to the coordinator; MPI, NCCL and gloo choose their own.";
 
 /// `node-a: 64 cores AMD EPYC, Linux 6.1; eth0 (25 Gbit/s), mlx5_0:1 (200 Gbit/s)`.
 fn host(machine: &Machine) -> String {
@@ -74,7 +74,7 @@ fn clocks(cases: &[CaseLine]) -> Vec<Block> {
         let caveat = if caveats.is_empty() { NONE.to_owned() } else { caveats.join("; ") };
         table.row([host.to_owned(), offset, drift, residual, caveat]);
     }
-    let words = "Clocks against that of rank 0's host: offset and drift in the last case, the largest residual of any";
+    let words = "Clocks compared with rank 0's host: offset and drift in the last case, largest residual of all cases";
     vec![Block::Paragraph(words.into()), Block::Table(table.without_empty(NONE, &["caveat"]))]
 }
 

@@ -51,9 +51,9 @@ pub(crate) fn blocks(run: &Run) -> Vec<Block> {
     }
     let sealed = match predictions.is_sealed {
         true => "The predictions were sealed before anything was measured: the note of the run has their digest.",
-        false => "The predictions are not those that were sealed before measuring: their digest is another one.",
+        false => "These are not the predictions that were sealed before the measurement: the digests differ.",
     };
-    let held = format!("{} of {} hold the measured time. {sealed}", held.0, count(held.1, "interval", "intervals"));
+    let held = format!("{} of {} contain the measured time. {sealed}", held.0, count(held.1, "interval", "intervals"));
     vec![Block::Warning(banner.into()), Block::Table(table), Block::Paragraph(held.into())]
 }
 

@@ -93,13 +93,13 @@ pub(crate) fn blocks(run: &Run) -> Vec<Block> {
     if table.is_empty() {
         let why = match price.unit {
             PaidFor::Gpu => {
-                "No case measured a step on GPUs, so this price says nothing: `--price DOLLARS/node-hour` is for hosts."
+                "No case measured a step on GPUs, so a price per GPU does not apply: use `--price DOLLARS/node-hour`."
             }
             PaidFor::Node => "No case measured a step.",
         };
         return vec![Block::Paragraph(why.into())];
     }
-    let said = format!("At {}. Intervals are those of the time of a step.{}", price.words(), constants.concat());
+    let said = format!("At {}. Intervals come from the step time.{}", price.words(), constants.concat());
     let table = table.without_empty(NONE, &["1M tokens", "energy of a step"]);
     vec![Block::Paragraph(Words::prose(&said)), Block::Table(table)]
 }

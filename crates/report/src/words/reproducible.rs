@@ -42,32 +42,27 @@ impl ReproducedCase<'_> {
     }
 }
 
-/// `1`, `12,345`.
-fn thousands_u64(value: u64) -> String {
-    thousands(i64::try_from(value).unwrap_or(i64::MAX))
-}
-
 /// `element 5 is 0.1 and 0.2`. Elements count from 0, and steps from 1.
 fn first(difference: &Difference, unit: &str) -> String {
     let from = u64::from(unit == "step");
     let (first, end) = (difference.first.saturating_add(from), difference.end.saturating_add(from));
     let values = &difference.values;
     match values {
-        Some([from, to]) => format!("{unit} {} is {from} and {to}", thousands_u64(first)),
+        Some([from, to]) => format!("{unit} {} is {from} and {to}", thousands(first)),
         None if end > first + 1 => {
-            format!("the first {unit} that differs is one of {} to {}", thousands_u64(first), thousands_u64(end - 1))
+            format!("the first {unit} that differs is one of {} to {}", thousands(first), thousands(end - 1))
         }
-        None => format!("the first {unit} that differs is {}", thousands_u64(first)),
+        None => format!("the first {unit} that differs is {}", thousands(first)),
     }
 }
 
 /// `; 37 elements differ, by at most 3 ulp (2.1e-7)`.
 fn size(difference: &Difference, unit: &str) -> String {
     let Some((ulps, relative)) = difference.ulps.zip(difference.relative) else { return String::new() };
-    let by = format!("at most {} ulp ({relative:.1e} of the value)", thousands_u64(ulps));
+    let by = format!("at most {} ulp ({relative:.1e} of the value)", thousands(ulps));
     match difference.different {
         Some(1) => format!("; no other {unit} differs, and this one by {by}"),
-        Some(different) => format!("; {} {unit}s differ, by {by}", thousands_u64(different)),
+        Some(different) => format!("; {} {unit}s differ, by {by}", thousands(different)),
         None => format!("; the first {unit}s differ by {by}"),
     }
 }
@@ -112,10 +107,10 @@ fn same(cases: &[&ReproducedCase<'_>]) -> String {
         parts.push("on all ranks".to_owned());
     }
     if compares("calls") {
-        parts.push(format!("in {} calls", thousands_u64(sum(|found| found.results))));
+        parts.push(format!("in {} calls", thousands(sum(|found| found.results))));
     }
     if compares("trials") {
-        parts.push(format!("in {} trials", thousands_u64(sum(|found| found.trials))));
+        parts.push(format!("in {} trials", thousands(sum(|found| found.trials))));
     }
     let mut across: Vec<String> = Vec::new();
     for varied in cases.iter().flat_map(|of| &of.found.across).map(|one| format!("`{}`", one.varied)) {
@@ -127,16 +122,16 @@ fn same(cases: &[&ReproducedCase<'_>]) -> String {
         parts.push(format!("with every {}", list(&across)));
     }
     let cases = if cases.len() > 1 { format!(" ({})", count(cases.len(), "case", "cases")) } else { String::new() };
-    let result = if one.found.unit == "step" { "losses and parameters of the same bits" } else { "the same bits" };
+    let result = if one.found.unit == "step" { "the same bits of losses and parameters" } else { "the same bits" };
     format!("{name}{cases}: {result} {}.{}", list(&parts), premise(one))
 }
 
 /// Why the same bits say little.
 fn premise(one: &ReproducedCase<'_>) -> &'static str {
     match (one.found.computed, one.found.unit.as_str(), one.case.ranks) {
-        (false, ..) => " The operation moves or chooses numbers, and computes none.",
-        (true, "element", 1) => " One rank adds nothing.",
-        (true, "element", 2) => " Two numbers have the same sum in any order: more ranks could differ.",
+        (false, ..) => " The operation moves or chooses numbers, so rounding cannot change them.",
+        (true, "element", 1) => " With one rank, nothing is added up.",
+        (true, "element", 2) => " With two ranks, the order of a sum does not matter; with more it may.",
         _ => "",
     }
 }
@@ -156,7 +151,7 @@ pub fn sentences(run: &Run) -> Vec<String> {
     if let Some(more) = sentences.len().checked_sub(NAMED).filter(|more| *more > 0) {
         sentences.truncate(NAMED);
         let more = count(more, "more comparison", "more comparisons");
-        sentences.push(format!("{more} found other bits: `same_bits` of each case in cases.jsonl has them."));
+        sentences.push(format!("{more} found different bits: see `same_bits` of each case in cases.jsonl."));
     }
     let mut groups: Vec<Vec<&ReproducedCase<'_>>> = Vec::new();
     for one in all.iter().filter(|one| one.is_same()) {

@@ -90,9 +90,8 @@ pub(crate) fn of_operation(run: &Run, operation: &Operation) -> Vec<String> {
 
 fn wrong(run: &Run) -> Option<String> {
     let wrong = run.cases.iter().filter(|case| case.wrong.unwrap_or(0) > 0).count();
-    (wrong > 0).then(|| {
-        format!("{} gave wrong results: their times are neither drawn nor summed up.", count(wrong, "case", "cases"))
-    })
+    (wrong > 0)
+        .then(|| format!("{} gave wrong results: charts and summaries leave them out.", count(wrong, "case", "cases")))
 }
 
 fn unmeasured(run: &Run) -> Option<String> {
@@ -104,7 +103,7 @@ fn unmeasured(run: &Run) -> Option<String> {
         .map(|(number, word)| format!("{number} {word}"))
         .collect();
     let total = count(run.cases.len(), "case", "cases");
-    (!parts.is_empty()).then(|| format!("Of {total}, {}: the reasons are below.", list(&parts)))
+    (!parts.is_empty()).then(|| format!("Of {total}, {}: see the reasons below.", list(&parts)))
 }
 
 fn gates(run: &Run) -> Option<String> {
@@ -120,8 +119,8 @@ fn one_core(run: &Run) -> Option<String> {
     let ranks: Vec<u32> = ranks.into_iter().collect();
     (!ranks.is_empty()).then(|| {
         format!(
-            "All ranks of {} ranks could run on one core only, by an affinity (taskset) or a control group (cgroup): their \
-             times include waiting for it. Give the run more cores, and run it again.",
+            "With {} ranks, all of them had to share one core, because of an affinity (taskset) or a control group \
+             (cgroup): their times include waiting for it. Give the run more cores, and run it again.",
             list(&ranks)
         )
     })
@@ -227,7 +226,7 @@ fn limits(run: &Run, operation: &Operation) -> Option<String> {
                 let sizes = if largest { format!("at {}", bytes(from)) } else { format!("from {} up", bytes(from)) };
                 // A limit that is far exceeded is not one: the probe next to the case missed the working set.
                 let meaning = match shares_exceed {
-                    true => "more than it, so it is not a limit there".to_owned(),
+                    true => "above 100%, so this is not the limit there".to_owned(),
                     false => format!("{meaning} there"),
                 };
                 format!("{shares} with {label} {sizes} ({meaning})")
@@ -239,7 +238,7 @@ fn limits(run: &Run, operation: &Operation) -> Option<String> {
         })
     };
     let parts: Vec<String> = operation.configurations.iter().filter_map(one).collect();
-    (!parts.is_empty()).then(|| format!("Of its limit {} reaches {}.", operation.name, some(parts)))
+    (!parts.is_empty()).then(|| format!("Share of the limit: {} reaches {}.", operation.name, some(parts)))
 }
 
 /// Configurations with times that belong to the transport, not to the wait for a core.

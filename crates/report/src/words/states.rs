@@ -19,8 +19,8 @@ pub fn state_remedy(names: &[&str], pinned: bool) -> String {
     let mut parts = Vec::new();
     if any(&["near cores", "middle cores", "far cores"]) {
         parts.push(match pinned {
-            false => "Pin ranks with `--bind core`; on a virtual machine, ask for virtual cores that stay on their physical cores.",
-            true => "The ranks are pinned: ask for virtual cores that stay on their physical cores.",
+            false => "Pin ranks with `--bind core`; on a virtual machine, ask for pinned virtual cores.",
+            true => "The ranks are pinned; on a virtual machine, ask for pinned virtual cores.",
         });
     }
     if any(&["own cores", "partly shared cores", "shared cores"]) {

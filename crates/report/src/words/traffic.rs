@@ -107,7 +107,7 @@ impl<'r> TrafficSide<'r> {
         if missing > 0 {
             let number = self.all.len();
             all.push(format!(
-                "Both sums are without {missing} of the job's {number} collectives: no right result{of}."
+                "Both sums leave out {missing} of the job's {number} collectives: no correct result{of}."
             ));
         }
         let number = |of: fn(&JobCalls) -> u64| self.measured().map(|one| of(&one.job)).sum::<u64>();
@@ -115,8 +115,8 @@ impl<'r> TrafficSide<'r> {
         if overlapped > 0 {
             let share = percent(overlapped as f64 / calls as f64);
             all.push(format!(
-                "{share} of the job's calls ran while another did, and the cases run one at a time: the sum here{of} is an upper \
-                 bound."
+                "{share} of the job's calls overlapped with another call, but the cases run one at a time: the sum \
+                 here{of} is an upper bound."
             ));
         }
         all
@@ -213,8 +213,9 @@ pub(crate) fn table(run: &Run) -> Vec<Block> {
     if table.is_empty() {
         return Vec::new();
     }
-    let note = "Calls in the trace: of the shortest rank, which does not wait, by their median; with waiting: of all ranks. Sums \
-                take the first where it is known. The cases run one at a time, back to back, on buffers in the caches.";
+    let note = "A call in the trace: the median over calls of the shortest rank, which does not wait; with waiting: \
+                over all ranks. Sums use the first where it is known. The cases run one at a time, back to back, on \
+                buffers in the caches.";
     vec![Block::Table(table), Block::Paragraph(Words::prose(note))]
 }
 

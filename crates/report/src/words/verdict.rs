@@ -74,7 +74,7 @@ pub(crate) fn verdict(run: &Run, operations: &[Operation], findings: &[Finding])
     troubles.extend(end);
     let cut = run.imported.iter().any(|of| of.cut);
     if cut {
-        troubles.push("the imported file has no end: its run was ended, or the file is cut".to_owned());
+        troubles.push("the imported file has no end: its run was stopped, or the file was cut off".to_owned());
     }
     if let Some(job) = explained_job(run) {
         // What limited a job that failed is said of the steps until then.
@@ -95,7 +95,7 @@ pub(crate) fn verdict(run: &Run, operations: &[Operation], findings: &[Finding])
     let limit = compared.as_ref().map(|(_, rest)| rest.clone()).or_else(|| limited(run, operations));
     let planned = run.cases.iter().filter(|case| is_planned(case)).count();
     if planned > 0 && timed == 0 && troubles.is_empty() {
-        let rest = "no rank ran, and all figures follow from the plan";
+        let rest = "all figures are computed from the plan";
         return RunVerdict { tone: Tone::Good, word: "Planned, not measured".into(), rest: rest.into() };
     }
     if run.cases.is_empty() || timed == 0 && troubles.is_empty() {
@@ -137,7 +137,7 @@ pub(crate) fn verdict(run: &Run, operations: &[Operation], findings: &[Finding])
         () => (Tone::Care, "Measured, but not every result was checked"),
     };
     let in_part = run.cases.iter().any(|case| case.caveats.contains(&Caveat::PartlyChecked));
-    let right = if in_part { "what was compared of the results is right" } else { "every result is right" };
+    let right = if in_part { "every compared result is right" } else { "every result is right" };
     let right = (all_checked && !all_imported && disturbed.or(uncertain).is_none()).then(|| right.to_owned());
     // How it scales stands in its finding; that several limits hold is said of all.
     // In the order of the findings, which is that of what is lost.

@@ -424,7 +424,7 @@ fn waterfalls_are_readable_and_say_their_values() {
         };
         file("svg", &run_with(ExplainedCase { waterfall: Some(of), ..ExplainedCase::default() }), "-waterfall.svg")
     };
-    assert!(open(0.75).contains("The terms miss the value at the end by 250 ms."));
+    assert!(open(0.75).contains("The terms do not add up to the final value: 250 ms is unexplained."));
     assert!(!open(0.5).contains("The terms miss"));
 }
 

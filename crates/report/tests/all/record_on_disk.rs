@@ -107,11 +107,11 @@ fn damaged_lines_are_a_banner_and_a_list() {
     change("samples.jsonl", "[5,5,5]", "[5,6,5]");
     let second = record::read_run(folder.path()).unwrap().cases[1].id.clone();
     let markdown = written(folder.path());
-    let banner = "> **DAMAGED RECORD: 1 line of it is damaged and is left out, so cases or samples may be missing**";
+    let banner = "> **DAMAGED RECORD: 1 line is damaged and is left out, so cases or samples may be missing**";
     assert!(markdown.contains(banner), "{markdown}");
     change("cases.jsonl", "\"ranks\":4", "\"ranks\":3");
     let markdown = written(folder.path());
-    assert!(markdown.contains("> **DAMAGED RECORD: 2 lines of it are damaged and are left out"), "{markdown}");
+    assert!(markdown.contains("> **DAMAGED RECORD: 2 lines are damaged and are left out"), "{markdown}");
     assert!(markdown.contains("1 case: 1 ok"), "{markdown}");
     for file in ["cases", "samples"] {
         let named = format!("* {file}.jsonl:2 (case {second}): its checksum does not match");

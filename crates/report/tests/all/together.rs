@@ -105,7 +105,7 @@ fn a_case_that_newly_failed_is_a_change() {
     failed.trial_median_s.clear();
     let (page, _) = written(&[record("monday", 1.0), today]);
     assert!(page.contains("(1 newly failed)"), "{page}");
-    assert!(page.contains("No change of a value was shown. The largest difference is that of "), "{page}");
+    assert!(page.contains("No change of a value was detected. The largest difference is in "), "{page}");
 }
 
 /// Where the comparison took another state of the machine, charts show its times, as the table does, and the rates that
@@ -182,7 +182,7 @@ fn records_with_nothing_in_common_say_so_and_are_both_shown() {
     let (page, _) = written(&[record("monday", 1.0), other]);
     in_order(
         &page,
-        &["nothing in common", "measures the same workload in the same world", "<details class=\"record\" open"],
+        &["nothing in common", "has the same workload, ranks and device", "<details class=\"record\" open"],
     );
     assert_eq!(page.matches("<details class=\"record\" open").count(), 2);
 }

@@ -80,7 +80,7 @@ pub(crate) fn explained(case: &str) -> Explained {
             "Rank 2 computes 1.5x as long as the median rank",
             "89.0 ms a step; the other ranks take 58.0 ms to 61.0 ms, and wait for it.",
             "high (3 of 3 steps)",
-            "Look for other load, a lower clock or another binding on its core.",
+            "Check its core: other load, a lower clock, or a different binding.",
             0.028,
         ),
         finding(

@@ -58,8 +58,8 @@ fn what_the_sums_leave_out_is_said() {
     let some = run(vec![(line(1024, &trials), overlapped), (failed, JOB), (wrong, JOB)]);
     let said = report::traffic(&some);
     assert!(said[0].contains("costs 3.00 ms") && said[0].contains("the 3.00 ms of its trace"), "{said:?}");
-    assert!(said[1] == "Both sums are without 2 of the job's 3 collectives: no right result.", "{said:?}");
-    assert!(said[2].starts_with("50% of the job's calls ran while another did"), "{said:?}");
+    assert!(said[1] == "Both sums leave out 2 of the job's 3 collectives: no correct result.", "{said:?}");
+    assert!(said[2].starts_with("50% of the job's calls overlapped with another call"), "{said:?}");
     let cells = rows(&page(&some));
     assert_eq!(cells[1][3..5], ["-", "-"], "{cells:?}");
     assert!(report::traffic(&run(vec![(CaseLine { wrong: Some(1), ..line(1024, &trials) }, JOB)])).is_empty());

@@ -62,7 +62,7 @@ fn what_the_library_chose_wins_without_a_row_and_few_rounds_decide_nothing() {
         line.trial_median_s.truncate(3);
     }
     let text = tuned(few);
-    assert!(text.contains("Tree/LL has too few trials of the same rounds as Ring/LL"), "{text}");
+    assert!(text.contains("Tree/LL has too few trials in the same rounds as Ring/LL"), "{text}");
     let none = tuned(vec![case(1024, Some(["Ring", "LL"]), 10.0, 0.01)]);
     assert!(none.contains("No operation of this record was measured under several"), "{none}");
 }

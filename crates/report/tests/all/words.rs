@@ -120,7 +120,7 @@ fn memory_limit() {
     says(limited([10.0, 11.0, 20.0]), "at most 95% with 2 ranks (at 1 MiB, less at larger sizes)");
     says_not(limited([10.0, 11.0, 20.0]), "bound");
     // A limit that is exceeded by half limits nothing.
-    says(limited([10.0, 7.0, 7.0]), "more than it, so it is not a limit there");
+    says(limited([10.0, 7.0, 7.0]), "above 100%, so this is not the limit there");
     says_not(limited([10.0, 7.0, 7.0]), "bound");
     says_not(lines(&series(2, &[(KIB, 2e-6), (MIB, 1e-4)])), "limit");
 }
@@ -204,10 +204,10 @@ fn what_went_wrong() {
     says_not(failed.clone(), "1 failed");
     let page = report::format("markdown").unwrap().render(&data::run(failed)).unwrap();
     let page = String::from_utf8_lossy(&page[0].content);
-    assert!(page.contains("Of 2 cases, 1 failed: the reasons are below."), "{page}");
+    assert!(page.contains("Of 2 cases, 1 failed: see the reasons below."), "{page}");
     let mut wrong = good();
     (wrong[1].wrong, wrong[1].status) = (Some(3), Status::Failed);
-    says(wrong.clone(), "1 case gave wrong results: their times are neither drawn nor summed up.");
+    says(wrong.clone(), "1 case gave wrong results: charts and summaries leave them out.");
     // The wrong case was the faster one: it must not be the peak.
     says_not(wrong, "10.5 GB/s");
     let mut gate = good();
@@ -263,7 +263,7 @@ fn efficiencies_stand_with_their_intervals() {
         }
     }
     let text = sentences(&run).join("\n");
-    assert!(text.contains("weak-scaling efficiency 81% (79% to 83%), against 1 rank"), "{text}");
+    assert!(text.contains("weak-scaling efficiency 81% (79% to 83%), compared with 1 rank"), "{text}");
 }
 
 /// A barrier with nothing to compare was not found right: it shows no number of wrong exits.

@@ -28,7 +28,7 @@ fn a_thousand_ranks_are_refused_where_memory_lacks_before_they_start() {
         let line = &outcome.lines[0];
         assert_eq!((line.status, starter.0), (Status::Skipped, asked), "{line:?}");
         let reason = line.reason.as_deref().unwrap_or("");
-        let named = ["not enough memory", "1024 ranks", "12.0 GiB for the ranks", "8.00 GiB are available"];
+        let named = ["not enough memory", "1024 ranks", "12.0 GiB for the ranks", "8.00 GiB is available"];
         assert_eq!(named.iter().all(|part| reason.contains(part)), asked == 0, "{reason}");
     }
 }

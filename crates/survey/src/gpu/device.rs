@@ -94,7 +94,7 @@ fn links(about: &Value, nvlinks: bool, summary: &mut Summary) {
     }
     if !down.is_empty() && nvlinks {
         summary.faults.push(GpuFault::slow(
-            format!("NVLinks give {up} of {all} parts of their bandwidth, and the slowest GPU limits a collective"),
+            format!("only {up} of {all} NVLinks carry data, and the slowest GPU limits every collective"),
             "dmesg and nvidia-smi nvlink -e show why; nvidia-smi -r resets the GPU (a bridge that connects fewer links is \
              not a fault)",
         ));
@@ -108,8 +108,8 @@ fn pcie(about: &Value, summary: &mut Summary) {
     // The generation falls when a GPU is idle; the width does not, unless the slot or the riser has fewer lanes.
     if let Some((now, most)) = width.filter(|(now, most)| now < most) {
         summary.faults.push(GpuFault::slow(
-            format!("its slot gives {now} of {most} PCIe lanes: copies and collectives through the host"),
-            "another slot, or the firmware's bifurcation setting",
+            format!("it has only {now} of {most} PCIe lanes, which slows copies and collectives through the host"),
+            "use another slot, or change the firmware's bifurcation setting",
         ));
     }
 }
@@ -131,7 +131,7 @@ fn ecc(about: &Value, summary: &mut Summary) {
     if recent > 0 {
         summary.faults.push(GpuFault::broken(
             "uncorrected memory errors end processes on this GPU",
-            "nvidia-smi -q -d ECC,ROW_REMAPPER; reset it (nvidia-smi -r); have it replaced if errors come back",
+            "nvidia-smi -q -d ECC,ROW_REMAPPER; reset it (nvidia-smi -r); have it replaced if errors return",
         ));
     }
 }
@@ -175,7 +175,7 @@ fn clocks(about: &Value, summary: &mut Summary) {
     }
     // The last is the most particular: a brake also sets the bit of any slowdown.
     if let Some(fix) = fixes.into_iter().flatten().next_back() {
-        summary.faults.push(GpuFault::slow("every figure of it is too low now", fix));
+        summary.faults.push(GpuFault::slow("all its results are too low now", fix));
     }
 }
 
@@ -232,7 +232,7 @@ mod tests {
     #[test]
     fn links_that_are_down_are_named() {
         let some = with("/nvlinks", nvlinks(18, &[3, 7]));
-        check(&some, State::Slow, "16 of 18 NVLinks up (down: 3 7)", "16 of 18 parts");
+        check(&some, State::Slow, "16 of 18 NVLinks up (down: 3 7)", "only 16 of 18 NVLinks");
         let down: Vec<u64> = (0..12).collect();
         check(&with("/nvlinks", nvlinks(12, &down)), State::Slow, "0 of 12 NVLinks up", "0 of 12");
         // No GPU of the machine has a bridge.

@@ -34,7 +34,7 @@ impl ImageFile {
     /// When it is not such a file, is cut short, or holds other images than the model takes.
     pub(super) fn new(map: Mmap, wanted: [usize; 3], classes: usize) -> Result<Self, String> {
         if !map.starts_with(MAGIC) {
-            return Err("it does not begin with `RMIMAGE1`: it is not a file of images".to_owned());
+            return Err("it is not a file of images: it does not begin with `RMIMAGE1`".to_owned());
         }
         if map.len() < HEADER {
             return Err(format!("its header is cut short: {} of {HEADER} bytes", map.len()));
@@ -43,7 +43,7 @@ impl ImageFile {
         let (images, has, known) = (number(8), [number(12), number(16), number(20)], number(24));
         if has != wanted {
             let shown = |[height, width, channels]: [usize; 3]| format!("{height} x {width} x {channels}");
-            return Err(format!("its images are {}, but the model takes {}", shown(has), shown(wanted)));
+            return Err(format!("its images are {}, but the model needs {}", shown(has), shown(wanted)));
         }
         if images == 0 {
             return Err("it holds 0 images".to_owned());

@@ -72,9 +72,9 @@ impl Origin {
                 let wanted = [height, width, channels];
                 Ok(Arc::new(map(path).and_then(|map| ImageFile::new(map, wanted, classes)).map_err(named)?))
             }
-            (Input::Tokens { .. }, DataKind::Images) => Err(named("the model takes tokens, not images".to_owned())),
-            (Input::Image { .. }, _) => Err(named("the model takes images, not tokens".to_owned())),
-            (Input::Vector { .. }, _) => Err(named("the model takes vectors, which no file holds".to_owned())),
+            (Input::Tokens { .. }, DataKind::Images) => Err(named("the model needs tokens, not images".to_owned())),
+            (Input::Image { .. }, _) => Err(named("the model needs images, not tokens".to_owned())),
+            (Input::Vector { .. }, _) => Err(named("the model needs vectors, which no file holds".to_owned())),
         }
     }
 
@@ -85,7 +85,7 @@ impl Origin {
     pub(super) fn open(&self, recipe: &Recipe, replica: usize, cores: &[u32]) -> Result<Box<dyn Source>, Failure> {
         let samples = self.samples(&recipe.model.input, recipe.seed, Depth::Header).map_err(Failure::new)?;
         let source = Prefetched::start(samples, recipe.model.input, SamplePlaces::from_recipe(recipe, replica), cores);
-        Ok(Box::new(source.map_err(|error| Failure::lacking(format!("no thread to read data: {error}")))?))
+        Ok(Box::new(source.map_err(|error| Failure::lacking(format!("the data thread did not start: {error}")))?))
     }
 }
 

@@ -126,10 +126,10 @@ fn hostile_files_are_refused_with_numbers() {
     assert!(missing.check(&TEXTS).unwrap_err().error.what.starts_with("/nowhere/at/all: "));
     let directory = Origin::File { path: "/tmp".into(), kind: DataKind::U16 };
     assert!(directory.check(&TEXTS).unwrap_err().error.what.contains("it is a folder, not a plain file"));
-    assert!(refused(&[0; 64], DataKind::Images, TEXTS).contains("takes tokens"));
-    assert!(refused(&[0; 64], DataKind::U16, PICTURES).contains("takes images"));
+    assert!(refused(&[0; 64], DataKind::Images, TEXTS).contains("needs tokens"));
+    assert!(refused(&[0; 64], DataKind::U16, PICTURES).contains("needs images"));
     let vectors = Input::Vector { features: 3, classes: 2 };
-    assert!(refused(&[0; 64], DataKind::U16, vectors).contains("takes vectors"));
+    assert!(refused(&[0; 64], DataKind::U16, vectors).contains("needs vectors"));
 }
 
 /// A file of two images of 2 x 3 x 1 pixels.
@@ -166,7 +166,7 @@ fn a_file_of_images_is_read_or_refused() {
     said(&images(5, [3, 4])[..20], "cut short: 20 of 32");
     said(b"\x89PNG\r\n", "RMIMAGE1");
     let other = Input::Image { height: 3, width: 2, channels: 1, classes: 5 };
-    assert!(refused(&images(5, [3, 4]), DataKind::Images, other).contains("2 x 3 x 1, but the model takes 3 x 2 x 1"));
+    assert!(refused(&images(5, [3, 4]), DataKind::Images, other).contains("2 x 3 x 1, but the model needs 3 x 2 x 1"));
 }
 
 #[test]

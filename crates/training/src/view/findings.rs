@@ -156,7 +156,7 @@ fn scaling(case: &CaseLine) -> Option<String> {
     });
     let (efficiency, base) = (efficiency(&about), ranks(about.base_ranks));
     Some(format!(
-        "{}: {kind}-scaling efficiency {efficiency}, against {base} at the same {held}{normalised}.",
+        "{}: {kind}-scaling efficiency {efficiency}, compared with {base} at the same {held}{normalised}.",
         label(case)
     ))
 }
@@ -171,7 +171,7 @@ fn overlapped(case: &CaseLine) -> Option<String> {
         Some(share) => {
             format!("{} of the communication of {} is overlapped: {times}{slower}.", percent(share), label(case))
         }
-        None => format!("The time of communication in {} is within the noise: {times}.", label(case)),
+        None => format!("Communication in {} takes too little time to measure: {times}.", label(case)),
     })
 }
 
@@ -187,7 +187,7 @@ fn longest_phase(cases: &[&CaseLine]) -> Option<String> {
         "communication" => "exposed communication",
         _ => name,
     };
-    (all > 0.0).then(|| format!("Of a step of {}, {} is {name}.", label(case), percent(longest / all)))
+    (all > 0.0).then(|| format!("{} of a step of {} is {name}.", percent(longest / all), label(case)))
 }
 
 /// What holds the most, and how right the plan was.
@@ -200,7 +200,7 @@ fn fullest(cases: &[&CaseLine]) -> Option<String> {
     let measured = total_held(case).zip(process(case)).zip(difference(case));
     let measured = measured.map_or(String::new(), |((held, process), off)| {
         let (held, process) = (bytes((held - process) as u64), bytes(process as u64));
-        format!(" by the plan, {held} measured ({} off) plus {process} of the processes", percent(off))
+        format!(" (predicted), {held} measured ({} off), plus {process} for the processes", percent(off))
     });
     let by_plan = if total_held(case).is_none() { by_the_plan(case) } else { String::new() };
     let batch = parameter(case, "batch").map_or(String::new(), |batch| format!(" at batch {batch}"));
@@ -211,10 +211,10 @@ fn fullest(cases: &[&CaseLine]) -> Option<String> {
 /// What the fullest rank holds of all, of a case that no rank ran, and its limit.
 fn by_the_plan(case: &CaseLine) -> String {
     let of_case = Case::new(&case.benchmark, case.parameters.clone());
-    let Some((rank, held)) = predict::fullest(&of_case) else { return " by the plan".to_owned() };
+    let Some((rank, held)) = predict::fullest(&of_case) else { return " (predicted)".to_owned() };
     let limit = parameter(case, "limit").and_then(Value::as_u64);
     let limit = limit.map_or(String::new(), |limit| format!(" of its limit of {}", bytes(limit)));
-    format!(" by the plan, of which rank {rank}, the fullest, holds {}{limit}", bytes(held))
+    format!(" (predicted), of which rank {rank}, the fullest, holds {}{limit}", bytes(held))
 }
 
 /// The largest batch that ran under a limit, and why not one more.
@@ -227,12 +227,12 @@ fn largest(operation: &Operation) -> Option<String> {
     let same = |case: &&&CaseLine| word(case, "model") == word(best, "model") && case.ranks == best.ranks;
     let failed = limited.iter().filter(same).filter(|case| case.status == Status::Failed && batch(case) > batch(best));
     let why = match (MAX_BATCH.of(best), failed.map(|case| batch(case)).min()) {
-        (Some(_), _) if best.time_s.is_none() => "it fits by the plan, and one more does not".to_owned(),
+        (Some(_), _) if best.time_s.is_none() => "it is predicted to fit, and one more is not".to_owned(),
         (Some(_), _) => "it ran, and one more is predicted not to fit".to_owned(),
         (None, Some(failed)) => format!("it ran, and {failed} did not"),
         (None, None) => return None,
     };
-    Some(format!("The largest batch of {} under {limit} a rank is {}: {why}.", label(best), batch(best)))
+    Some(format!("The largest batch of {} within {limit} per rank is {}: {why}.", label(best), batch(best)))
 }
 
 #[cfg(test)]
@@ -251,8 +251,9 @@ mod tests {
             line.metrics.insert("phases_s".to_owned(), phases);
             longest_phase(&[&line]).unwrap()
         };
-        assert!(said("4x1x1").contains("75% is exposed communication"), "{}", said("4x1x1"));
+        assert!(said("4x1x1").contains(" is exposed communication."), "{}", said("4x1x1"));
         let stages = said("1x1x4");
-        assert!(stages.contains("75% is waiting for other stages and communication."), "{stages}");
+        assert!(stages.starts_with("75% of a step of "), "{stages}");
+        assert!(stages.contains(" is waiting for other stages and communication."), "{stages}");
     }
 }

@@ -28,20 +28,13 @@ struct Draw(u64);
 
 impl Draw {
     fn below(&mut self, limit: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        (scrambled(self.0) % limit as u64) as usize
+        (terms::next_splitmix64(&mut self.0) % limit as u64) as usize
     }
-}
-
-fn scrambled(z: u64) -> u64 {
-    let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }
 
 /// Word `index` of `rank`'s input in a step.
 fn word(step: usize, rank: usize, index: usize) -> i64 {
-    scrambled(((step as u64) << 40) ^ ((rank as u64) << 32) ^ index as u64) as i64
+    terms::mix(((step as u64) << 40) ^ ((rank as u64) << 32) ^ index as u64) as i64
 }
 
 /// Word `index` of `rank`'s output, if each piece is `piece` words.

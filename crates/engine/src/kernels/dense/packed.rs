@@ -65,11 +65,6 @@ impl Kernel {
         }
     }
 
-    /// The fastest of those that multiply operands that the caller packs.
-    pub(super) fn of_strips<E: Element>() -> Option<Self> {
-        Self::all::<E>().iter().copied().find(|kernel| *kernel != Self::Bf16x6)
-    }
-
     /// Whether it is made for products of this size, and wanted.
     pub(super) fn suits(self, size: Size, matmul: Matmul) -> bool {
         self != Self::Bf16x6 || (matmul != Matmul::Fma && bf16x6::suits(size))

@@ -12,14 +12,7 @@ use super::on_device;
 /// Numbers from -1 to 1 that follow from the seed.
 pub(crate) fn noise(seed: u64, count: usize) -> Vec<f64> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let mut next = || {
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut x = state;
-        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        x ^ (x >> 31)
-    };
-    (0..count).map(|_| (next() >> 11) as f64 * 2f64.powi(-52) - 1.0).collect()
+    (0..count).map(|_| (terms::next_splitmix64(&mut state) >> 11) as f64 * 2f64.powi(-52) - 1.0).collect()
 }
 
 /// Bytes after each buffer that no kernel may touch.

@@ -7,11 +7,11 @@ use std::path::Path;
 
 use diagnose::Verdict;
 use launch::external::External;
-use record::{Interleaved, Plan};
-use runner::{PairSetup, SideSettings, Sides, interleave, of_side};
+use record::Interleaved;
+use runner::{PairSetup, SideSettings, Sides, interleave};
 
+use super::junit::write_cases;
 use super::options::{Interleave, Outputs};
-use super::side::write_cases;
 use crate::commands::Ended;
 use crate::incomplete;
 use crate::options::{Gate, budget};
@@ -45,7 +45,7 @@ pub(super) fn run((files, own, outputs): (&[String], &Interleave, &Outputs), gat
     process::interrupt::install().map_err(|error| Failure::new("signals could not be set up").cause(error))?;
     let options = own.run_options(outputs.json);
     let request = SessionRequest::new(&options, entry);
-    let mut record = session::create(&request, plan(&sides))?;
+    let mut record = session::create(&request, sides.plan())?;
     record::declare_sides(&mut record.file);
     let interleaved = Interleaved { sides: sides.sides.clone(), threshold, ..Interleaved::default() };
     record.file.interleaved = Some(interleaved);
@@ -124,18 +124,4 @@ fn max_seconds(given: terms::Seconds) -> Result<f64, Failure> {
         return Ok(seconds);
     }
     Err(Failure::new("`--max-seconds` must be above 0 and at most a day").hint("for example --max-seconds 60s"))
-}
-
-/// The plan of the record: each case once for each side.
-fn plan(sides: &Sides) -> Plan {
-    let cases = sides.matched.iter().flat_map(|both| [of_side(&both[0], 0), of_side(&both[1], 1)]).collect();
-    Plan {
-        experiment: sides.experiment.clone(),
-        profiling: false,
-        cases,
-        notes: Vec::new(),
-        read_as: None,
-        expected: Vec::new(),
-        source_text: sides.source_text.clone(),
-    }
 }

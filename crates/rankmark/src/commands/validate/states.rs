@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use benchmarks::Host;
 use measure::{StatesAsked, machine};
-use record::{CanaryKind, MachineState};
+use plans::states;
 use survey::Finding;
 
 use super::backends;
@@ -33,56 +33,7 @@ pub(super) fn check(host: &Host) -> Finding {
         look.map_err(|verdict| verdict.error.on_one_line())
     });
     named(match seen {
-        Ok(seen) => finding(&seen, known),
+        Ok(seen) => states::finding(&seen, &known, LASTING),
         Err(why) => Finding::missing("states", format!("not looked at: {why}")),
     })
-}
-
-/// What was seen, and what earlier runs add.
-fn finding(seen: &[MachineState], known: Vec<MachineState>) -> Finding {
-    let own: Vec<&str> = seen.iter().filter_map(|state| state.name.as_deref()).collect();
-    let others = known.iter().filter_map(|state| state.name.as_deref()).filter(|name| !own.contains(name));
-    let others: Vec<&str> = others.collect();
-    let trip = seen.iter().flat_map(|state| &state.canaries).find(|level| level.canary == CanaryKind::RoundTripNs);
-    let trip = trip.map_or(String::new(), |level| format!("; {:.0} ns from a core to the next and back", level.median));
-    let lasting = LASTING.as_secs_f64();
-    let now = match own.as_slice() {
-        [] => format!("one in {lasting} s{trip}"),
-        [only] => format!("{only} for {lasting} s{trip}"),
-        several => format!("{} in {lasting} s", several.join(" and ")),
-    };
-    let earlier =
-        if others.is_empty() { String::new() } else { format!("; earlier runs saw {}", others.join(" and ")) };
-    let finding_text = format!("{now}{earlier}");
-    let all: Vec<&str> = own.iter().copied().chain(others).collect();
-    if all.len() < 2 {
-        return Finding::ready("states", finding_text);
-    }
-    Finding::slow("states", finding_text)
-        .impact("equal runs differ: each state of the machine has times of its own")
-        .fix(report::state_remedy(&all, false))
-}
-
-#[cfg(test)]
-mod tests {
-    use record::CanaryLevel;
-
-    use super::*;
-
-    fn state(name: Option<&str>, trip: f64) -> MachineState {
-        let canaries = vec![CanaryLevel { canary: CanaryKind::RoundTripNs, ranks: 2, host: None, median: trip }];
-        MachineState { name: name.map(str::to_owned), share: 1.0, trials: 9, canaries }
-    }
-
-    #[test]
-    fn states_of_now_and_of_earlier_runs_are_reported() {
-        let (near, far) = (state(Some("near cores"), 60.0), state(Some("far cores"), 290.0));
-        let quiet = finding(&[state(None, 60.0)], Vec::new());
-        assert_eq!((quiet.found.as_str(), quiet.fix), ("one in 1.5 s; 60 ns from a core to the next and back", None));
-        let known = finding(std::slice::from_ref(&far), vec![near.clone(), far.clone()]);
-        assert!(known.found.ends_with("; earlier runs saw near cores") && known.fix.is_some(), "{}", known.found);
-        let both = finding(&[near, far], Vec::new());
-        assert_eq!(both.found, "near cores and far cores in 1.5 s");
-        assert!(both.fix.unwrap().contains("--bind core"));
-    }
 }

@@ -61,7 +61,7 @@ pub(crate) fn set(about: &About, blocks: Vec<Block>) -> Result<Pdf, String> {
         // Tagged all the same. Text in a script that no font has is the usual reason.
         Err(KrillaError::Validation(errors)) => {
             let errors: Vec<ValidationError> = errors.into_iter().map(|(error, _)| error).collect();
-            let remark = Some(format!("the PDF is tagged, and does not claim PDF/UA-1: {}", reason(&errors)));
+            let remark = Some(format!("the PDF is tagged, but does not claim PDF/UA-1: {}", reason(&errors)));
             let content = write::write(&about, &laid, false).map_err(|error| unwritten(&error))?;
             Ok(Pdf { content, remark })
         }
@@ -89,7 +89,7 @@ fn reason(errors: &[ValidationError]) -> String {
         .collect();
     let mut names = missing.iter().map(|text| {
         let codes: Vec<String> = text.chars().map(|character| format!("U+{:04X}", u32::from(character))).collect();
-        format!("no font of the program has `{text}` ({})", codes.join(" "))
+        format!("no built-in font has `{text}` ({})", codes.join(" "))
     });
     match (names.next(), missing.len(), errors.first()) {
         (Some(first), 1, _) => first,

@@ -215,8 +215,8 @@ fn a_character_that_no_font_has_costs_the_claim_and_not_the_pdf() {
     let blocks = || vec![heading(1, "測試"), paragraph("a 測 b \u{1F680}")];
     let Pdf { content, remark } = set(&ABOUT, blocks()).unwrap();
     let remark = remark.unwrap();
-    assert!(remark.starts_with("the PDF is tagged, and does not claim PDF/UA-1: "), "{remark}");
-    assert!(remark.ends_with("no font of the program has `測` (U+6E2C), and 2 more characters"), "{remark}");
+    assert!(remark.starts_with("the PDF is tagged, but does not claim PDF/UA-1: "), "{remark}");
+    assert!(remark.ends_with("no built-in font has `測` (U+6E2C), and 2 more characters"), "{remark}");
     assert!(content.starts_with(b"%PDF-1.7") && !has(&content, "pdfuaid:part") && has(&content, "/StructTreeRoot"));
     assert_eq!(content, set(&ABOUT, blocks()).unwrap().content);
 }

@@ -136,7 +136,7 @@ fn largest_batch(all: &[MeasuredPoint]) -> Option<Tile> {
     let batch = |case: &CaseLine| view::value_at(case, "max_batch").and_then(|value| value.as_u64());
     let (batch, (_, configuration, point)) =
         all.iter().filter_map(|found| Some((batch(found.2.case)?, found))).max_by_key(|(batch, _)| *batch)?;
-    let value = thousands(i64::try_from(batch).unwrap_or(i64::MAX));
+    let value = thousands(batch);
     Some(Tile { name: "largest batch".into(), value, interval: String::new(), of: label(configuration, point) })
 }
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use diagnose::compare::Comparison;
 use record::{CaseLine, Declared, DeclaredField, Shape};
-use terms::Named as _;
+use terms::{Field, Kind, Label, Named as _, Role};
 use view::{COLOURS, ChartSpec, NamedChart, declared_charts};
 
 use super::bar::bar;
@@ -179,19 +179,8 @@ fn with_rates(case: &mut CaseLine, measured: &CaseLine, declared: Option<&Declar
 
 /// Declares the record as a field, so that labels have its letter.
 fn field() -> DeclaredField {
-    DeclaredField {
-        name: RECORD.to_owned(),
-        kind: "text".to_owned(),
-        default: None,
-        unit: String::new(),
-        doc: "record of a comparison".to_owned(),
-        role: terms::Role::Implementation,
-        owner: String::new(),
-        loads: false,
-        label: "{}".to_owned(),
-        follows_unless: String::new(),
-        was: Vec::new(),
-    }
+    let field = Field::new(Kind::Text, None, "record of a comparison").named(RECORD);
+    DeclaredField::of(&field.role(Role::Implementation).label(Label::Around("{}")))
 }
 
 /// The chart with the letter of the record first in each label, and a colour for each record; None where it does not show

@@ -126,5 +126,5 @@ fn header(values: usize, plain: usize, packed: usize) -> io::Result<Vec<u8>> {
 }
 
 fn too_large() -> io::Error {
-    io::Error::new(io::ErrorKind::FileTooLarge, "a part of the table is longer than Parquet can say (2 GiB)")
+    io::Error::new(io::ErrorKind::FileTooLarge, "a part of the table is larger than Parquet supports (2 GiB)")
 }

@@ -170,7 +170,7 @@ fn waterfall(of: &record::Waterfall, notes: &mut Vec<String>) -> Option<ChartSpe
     let mut terms: Vec<Term> = of.terms.iter().filter(|(_, value)| value.is_finite()).map(term).collect();
     notes.extend(left_out(of.terms.len() - terms.len(), "waterfall", "not a number"));
     if ![of.from.1, of.to.1].iter().all(|end| end.is_finite()) {
-        notes.extend(left_out(1, "waterfall", "an end is not a number, so it is not drawn"));
+        notes.extend(left_out(1, "waterfall", "its first or last value is not a number, so it is not drawn"));
         return None;
     }
     let is_share = is_efficiency(of);
@@ -178,12 +178,12 @@ fn waterfall(of: &record::Waterfall, notes: &mut Vec<String>) -> Option<ChartSpe
     let missing = of.to.1 - of.from.1 - terms.iter().map(|term| term.value).sum::<f64>();
     let shown = if is_share { percent(missing.abs()) } else { seconds(missing.abs()) };
     let is_off = missing.abs() > MISSES * of.from.1.abs().max(of.to.1.abs());
-    let missed = is_off.then(|| format!("The terms miss the value at the end by {shown}."));
+    let missed = is_off.then(|| format!("The terms do not add up to the final value: {shown} is unexplained."));
     let without = of.without.iter().take(WITHOUT).map(|sentence| one_line(sentence));
     let note = without.chain(missed).collect::<Vec<_>>().join(" ");
     fold(&mut terms);
     Some(ChartSpec {
-        title: titled(&of.title, "From the value at the beginning to the value at the end"),
+        title: titled(&of.title, "From the first value to the last"),
         note,
         x: Axis { title: title.to_owned(), quantity, scale: Scale::Linear },
         waterfall: Some(Waterfall { from: term(&of.from), terms, to: term(&of.to) }),

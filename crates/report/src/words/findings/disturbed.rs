@@ -62,8 +62,8 @@ fn remedy(caveat: Caveat, pinned: bool) -> &'static str {
         Caveat::StolenTime => "Other tenants use these cores: repeat at another time, or on a machine of your own.",
         Caveat::QuotaReached => "Raise the container's quota of processor time, or run fewer ranks.",
         Caveat::OtherPrograms => {
-            "Stop the other programs, use fewer ranks, or repeat at another time; `rankmark compare --interleave` compares two \
-             versions all the same."
+            "Stop the other programs, use fewer ranks, or repeat at another time. To compare two versions on such a \
+             machine, use `rankmark compare --interleave`."
         }
         Caveat::Throttled => "Check cooling, the power limit and the frequency governor, then repeat.",
         _ if pinned => "Stop other programs on these cores, then repeat.",
@@ -88,7 +88,7 @@ fn levels(run: &Run) -> Option<Finding> {
     let measured = run.cases.iter().filter(|case| case.time_s.is_some()).count();
     let title = format!("The machine had several speeds in {} of {}", all.len(), cases(measured));
     let evidence =
-        format!("The furthest apart took {}. A median over both depends on how long each speed lasted.", list(&levels));
+        format!("The most different took {}. A median over both depends on how long each speed lasted.", list(&levels));
     let pin = if states::is_pinned(run) { "Ask" } else { "Pin ranks with `--bind core`, and ask" };
     let action =
         format!("{pin} who else uses the machine. Compare two versions interleaved: `rankmark compare --interleave`.");
@@ -105,12 +105,12 @@ pub(super) fn wide(operations: &[Operation]) -> Option<Finding> {
     if 2 * uncertain > total {
         let has = share(uncertain, total, "has an interval", "have intervals");
         let title = format!("{has} of ±{} or more", percent(UNCERTAIN));
-        let evidence = "Their medians say little, and ratios of them less.";
+        let evidence = "Do not rely on these medians, nor on ratios of them.";
         let action = "Repeat on a machine that nobody else uses, and give each case more time: `--max-seconds`.";
         return Some(finding(FindingTopic::Uncertain, title, evidence, action));
     }
     (above > 0).then(|| {
         let title = share(above, total, "has", "have") + " an interval wider than the target";
-        finding(FindingTopic::Hint, title, "Small differences between these cases do not show.", action)
+        finding(FindingTopic::Hint, title, "Small differences between these cases cannot be detected.", action)
     })
 }

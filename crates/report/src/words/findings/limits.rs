@@ -30,7 +30,7 @@ pub(super) fn scaling(run: &Run, operations: &[Operation]) -> Option<Finding> {
     let title =
         format!("{} reach {} ({} to {}) of ideal", ranks(case.ranks), percent(*value), percent(low), percent(high));
     if case.caveats.contains(&Caveat::Oversubscribed) {
-        let action = "The ranks share cores: judge scaling by runs with at most one rank a core.";
+        let action = "The ranks share cores: judge scaling by runs with at most one rank per core.";
         return Some(finding(FindingTopic::Scaling, title, format!("{label}."), action).loses(1.0 - value));
     }
     let losses: Vec<(String, f64)> = losses(run, case).into_iter().filter(|(_, share)| *share > SMALL).collect();
@@ -56,16 +56,16 @@ fn remedy(cause: Option<&str>, case: &CaseLine) -> &'static str {
             "Send less, or earlier: larger batch, gradient accumulation, bf16 gradients, smaller buckets."
         }
         Some("exposed transfer") => "Overlap communication with the backward pass, or give each rank a larger batch.",
-        Some("waiting for late ranks") => "Find the late rank in the timeline below, and what else runs on its core.",
+        Some("waiting for late ranks") => "Find the late rank in the timeline below, and see what else its core runs.",
         Some("slower computation") => {
-            "The same work takes longer when more ranks compute: they share caches, memory or power. Communication is not the \
-             reason. `rankmark hardware triad,fma` shows how these cores scale."
+            "Computation takes longer when more ranks run: they share caches, memory or power. Communication is not \
+             the reason. Run `rankmark hardware triad,fma` to see how these cores scale."
         }
         Some("pipeline bubble") => "Use more microbatches, or a schedule with a smaller bubble.",
         Some("input") => "Load data ahead of the step, and nearer to the ranks.",
         Some("host") => "Look at what the step's thread does between operations in the timeline below.",
         Some(_) => {
-            "The steps that were recorded do not show this loss: repeat on an idle machine, where they and the measured ones \
+            "The recorded steps do not show this loss. Repeat on an idle machine, where recorded and measured steps \
              agree."
         }
         None => "Compare the phases of a step at few and at many ranks.",
@@ -85,13 +85,13 @@ pub(super) fn bandwidth_bound(run: &Run, operations: &[Operation]) -> Option<Fin
     let evidence = format!("With {} from {} up.{others}", best.label, bytes(best.from));
     let action = match best.of {
         BytesFrom::Dram => {
-            "A faster transport cannot help there. Move fewer bytes (bf16 halves those of f32), or use more sockets."
+            "A faster transport does not help here. Move fewer bytes (bf16 is half of f32), or use more sockets."
         }
         BytesFrom::Caches => {
-            "The data fit into the caches, so these rates are not those of memory. Measure larger sizes, or `--cache cold`, for \
-             what a job sees whose data do not fit."
+            "The data fit into the caches, so these rates are not memory bandwidth. If the data of your job do not \
+             fit, measure larger sizes or use `--cache cold`."
         }
-        BytesFrom::Unknown => "A faster transport cannot help there. Move fewer bytes (bf16 halves those of f32).",
+        BytesFrom::Unknown => "A faster transport does not help here. Move fewer bytes (bf16 is half of f32).",
     };
     // What is at its limit loses nothing.
     Some(finding(FindingTopic::Limit, title, evidence, action).loses(0.0))

@@ -218,7 +218,7 @@ fn wrong(run: &Run) -> Option<Finding> {
     let evidence = format!("The first is {}{}.", first.id, element.unwrap_or_default());
     let action = match run.imported.is_empty() {
         true => "Do not use their times. Repeat these cases; if they stay wrong, report the backend with its version.",
-        false => "Do not use their times. Measure the same here, with a check of every element.",
+        false => "Do not use their times. Measure the same here: Rankmark checks every element.",
     };
     let title = format!("{} gave wrong results", cases(wrong.len()));
     Some(finding(FindingTopic::Wrong, title, evidence, action).again(run, &wrong))
@@ -255,11 +255,11 @@ fn failed(run: &Run) -> Option<Finding> {
         (0, 0) => return None,
         (0, lacking) => {
             let title = share(lacking, total, "did not make all trials", "did not make all trials");
-            (title, "Their times have no interval that can be relied on.".to_owned())
+            (title, "Do not rely on the intervals of these times.".to_owned())
         }
         (open_cases, _) => (share(open_cases, total, "did not run", "did not run"), reasons(&open)),
     };
-    let rest = finding(FindingTopic::Failed, title, evidence, "Run the rest into the same record.");
+    let rest = finding(FindingTopic::Failed, title, evidence, "Resume the run: the same record gets the rest.");
     Some(rest.again(run, &[open, lacking].concat()))
 }
 
@@ -267,8 +267,8 @@ fn failed(run: &Run) -> Option<Finding> {
 fn cut(run: &Run) -> Option<Finding> {
     let first = run.imported.iter().find(|of| of.cut)?;
     let title = format!("The end of {} is missing", first.file);
-    let evidence = "The run was ended, or the file is cut: sizes that were to follow are not here.";
-    Some(finding(FindingTopic::Failed, title, evidence, "Look at its last lines, and run it again to its end."))
+    let evidence = "The run was stopped, or the file was cut off, so later sizes are missing.";
+    Some(finding(FindingTopic::Failed, title, evidence, "Check its last lines, then run it again to the end."))
 }
 
 fn gates(run: &Run) -> Option<Finding> {
@@ -291,7 +291,7 @@ fn machine(run: &Run, operations: &[Operation]) -> Vec<Finding> {
     });
     first
         .map(|(name, text)| {
-            let action = "Look at the link, the cores and other load of what it names; the placement is below.";
+            let action = "Check the link or cores that it names, and look for other load; the placement is below.";
             finding(FindingTopic::Slow, format!("{name}: a part of the machine is slow"), text, action)
         })
         .collect()
@@ -333,14 +333,14 @@ fn slow_rank(run: &Run) -> Option<Finding> {
             format!("The others wait for rank {rank} in {} of the {all} cases where a rank stands out.", figures.len())
         }
     };
-    let action = "Look for other load, a lower clock or another binding on its core.";
+    let action = "Check its core: other load, a lower clock, or a different binding.";
     Some(finding(FindingTopic::Slow, title, evidence, action).loses(cost.clamp(0.0, 1.0)))
 }
 
 fn below_expected(run: &Run) -> Option<Finding> {
     let (share, sentence) = expected::lowest(run)?;
     let action =
-        "Check with `rankmark validate` what this machine lacks, then compare links and settings with the source.";
+        "Run `rankmark validate` to see what this machine lacks, then compare links and settings with the source.";
     let title = format!("{} of an expected figure is reached", percent(share));
     (share < EXPECTED).then(|| finding(FindingTopic::Below, title, sentence, action).loses(1.0 - share))
 }
@@ -362,14 +362,14 @@ fn oversubscribed(run: &Run) -> Option<Finding> {
             FindingTopic::Hint,
             title,
             evidence,
-            "Leave a core to each thread: fewer ranks, or fewer threads.",
+            "Use fewer ranks or fewer threads, so that each thread has a core.",
         ));
     }
     let title = format!("{number} more ranks than {}", cores.as_deref().unwrap_or("cores"));
     let evidence = "Their times include waiting for a core, and say nothing about the transport.";
     let action = match run.cores {
-        Some(cores) => format!("Judge the transport by runs of at most {}.", ranks(cores)),
-        None => "Judge the transport by runs of at most one rank a core.".to_owned(),
+        Some(cores) => format!("Judge the transport by runs with at most {}.", ranks(cores)),
+        None => "Judge the transport by runs with at most one rank per core.".to_owned(),
     };
     Some(finding(FindingTopic::Hint, title, evidence, action))
 }

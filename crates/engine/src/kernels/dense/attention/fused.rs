@@ -24,7 +24,9 @@ fn padded(len: usize) -> usize {
 
 /// The kernel for this type and size, if the CPU has one.
 pub(super) fn kernel<E: Unit>(op: &Attention) -> Option<Kernel> {
-    Kernel::of_strips::<E>().filter(|_| units::<E>(op.head_width) <= MOST_UNITS)
+    // The fastest of those that multiply operands that the caller packs.
+    let kernel = Kernel::all::<E>().iter().copied().find(|kernel| *kernel != Kernel::Bf16x6);
+    kernel.filter(|_| units::<E>(op.head_width) <= MOST_UNITS)
 }
 
 /// f32 that a part of the forward pass takes.

@@ -3,7 +3,6 @@
 use diagnose::Verdict;
 use record::ComparedCase;
 use runner::{Compared, Matched};
-use serde_json::{Map, Value, json};
 use terms::Status;
 
 use crate::options::Gate;
@@ -11,37 +10,7 @@ use crate::session;
 
 /// A compared case as the record keeps it.
 pub(super) fn compared_case(sides: &Matched, compared: &Compared, threshold: f64) -> ComparedCase {
-    let [a, b] = [&sides[0].parameters, &sides[1].parameters];
-    let parameters = a.iter().filter(|(name, value)| b.get(name) == Some(*value));
-    let parameters = parameters.map(|(name, value)| (name.to_owned(), value.clone())).collect();
-    let names = a.keys().chain(b.keys().filter(|name| !a.contains_key(name)));
-    let differs: Map<String, Value> = names
-        .filter(|name| a.get(name) != b.get(name))
-        .map(|name| (name.to_owned(), json!([a.get(name), b.get(name)])))
-        .collect();
-    let lines = &compared.lines;
-    let status = compared.status();
-    let times = lines[0].time_s.as_ref().zip(lines[1].time_s.as_ref());
-    // Times of wrong results are not times, and those of a side that failed halfway may be the fault's work.
-    let ratio = compared.ratio.filter(|_| status == Status::Ok);
-    let verdict = Verdict::from_interval(ratio.map(|ratio| ratio.ends), threshold);
-    let failed = lines.iter().find(|line| line.status == status).and_then(|line| line.reason.clone());
-    ComparedCase {
-        benchmark: sides[0].benchmark.clone(),
-        parameters,
-        differs,
-        ids: [lines[0].id.clone(), lines[1].id.clone()],
-        status,
-        reason: compared.reason.clone().or(failed),
-        time_s: times.map(|(a, b)| [a.median, b.median]),
-        log_ratios: compared.logs.clone(),
-        ratio: ratio.map(|ratio| ratio.mid),
-        ratio_ci95: ratio.map(|ratio| ratio.ends),
-        // A change within the threshold is none, however well it is known.
-        smallest_change: ratio.map(|ratio| ratio.smallest.max(threshold)),
-        looks: compared.looks.clone(),
-        verdict: verdict.to_string(),
-    }
+    compared.kept(sides, threshold, |ends| Verdict::from_interval(ends, threshold).to_string())
 }
 
 /// The exit code. After a signal, the signal's code. 2: every case skipped. 1: any failed, or a gate missed, or what

@@ -1,21 +1,24 @@
 //! Finding and reading the records of a history.
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 
 use diagnose::history::{KnownCases, LeftOut, Run, without_copies};
-
-use crate::Failure;
 use record::store::RecordFolders;
+use terms::Error;
 
 /// What the records in these folders hold, and those that cannot be used. One record is read at a time.
-pub(super) fn read(folders: &[PathBuf], any_host: bool) -> Result<(Vec<Run>, Vec<LeftOut>), Failure> {
+///
+/// # Errors
+/// A folder that is not there.
+pub fn read_history(folders: &[PathBuf], any_host: bool) -> Result<(Vec<Run>, Vec<LeftOut>), Error> {
     let mut directories: Vec<PathBuf> = Vec::new();
     let mut left_out = Vec::new();
     for folder in folders {
         let entries = std::fs::metadata(folder);
         if !entries.is_ok_and(|found| found.is_dir()) {
             let hint = "runs make `results`; `rankmark history DIR` names another folder";
-            return Err(Failure::new(format!("there is no folder {}", folder.display())).hint(hint));
+            return Err(Error::new(format!("there is no folder {}", folder.display())).hint(hint));
         }
         let found = RecordFolders::below(folder);
         directories.extend(found.records);
@@ -25,7 +28,7 @@ pub(super) fn read(folders: &[PathBuf], any_host: bool) -> Result<(Vec<Run>, Vec
             copy_of: None,
         }));
     }
-    let mut seen = std::collections::HashSet::new();
+    let mut seen = HashSet::new();
     // The same record by two ways would be two runs.
     directories.retain(|directory| seen.insert(directory.canonicalize().unwrap_or_else(|_| directory.clone())));
     let (mut runs, mut known) = (Vec::new(), KnownCases::default());
