@@ -41,7 +41,7 @@ fn ranks_calls_trials_sizes_and_forms_are_compared() {
     let said = "all_reduce 1 KiB to 4 KiB, 2 ranks, shm (4 cases): the same bits on all ranks, in ";
     let report = place.read("out/report.md");
     assert!(report.contains(said), "{report}");
-    assert!(report.contains("Two numbers have the same sum in any order"), "{report}");
+    assert!(report.contains("With two ranks, the order of a sum does not matter"), "{report}");
     // Names of parameters are code, in Markdown and in HTML.
     assert!(report.contains("with every `in_place` and `bytes`"), "{report}");
     let page = place.read("out/report.html");
