@@ -66,6 +66,7 @@ fn row(program: &Path, profile: &Path, folder: &Path, mesh: &str) -> Result<Stri
     let run = |more: &[&str]| -> Result<Held, String> {
         let mut command = Command::new(program);
         command.args(["memory", "--model", "gpt2-mini", "--mesh", mesh, "--trials", "1", "--json"]).args(more);
+        command.arg("--ranks").arg(ranks(mesh).to_string());
         command.arg("--output-dir").arg(cleared(folder)?);
         let lines = said(&mut command, &[0])?;
         lines.iter().rev().find_map(Held::read).ok_or_else(|| format!("{command:?} measured nothing"))
