@@ -212,7 +212,8 @@ impl ParsedCase for MemoryCase {
     }
 
     fn prepare(&self, rank: &mut RankContext) -> Result<Box<dyn Prepared>, Failure> {
-        let wanted = WantedMeasures { peak: false, limit: self.how.limit, repeated: false, kernel_times: false };
+        let wanted =
+            WantedMeasures { peak: false, limit: limit::Limit::of(&self.how), repeated: false, kernel_times: false };
         prepared::prepare(self.task.clone(), wanted, rank)
     }
 

@@ -13,18 +13,18 @@ use trace::timeline::Kind;
 use trace::{RankSteps, StepRecorder};
 
 use super::exchange::NumberExchange;
+use super::limit::{self, Limit};
 use super::notes::{Notes, Phases};
 use super::process::{self, Bound, HeldMemory, StepCpu};
 use super::resolve::{Sleep, Task};
-use super::{balance, gpus, kernel_times, limit, repeat};
+use super::{balance, gpus, kernel_times, repeat};
 
 /// What else than steps is measured.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct WantedMeasures {
     /// The cores' peak, for MFU.
     pub(super) peak: bool,
-    /// Bytes that the rank may hold.
-    pub(super) limit: Option<u64>,
+    pub(super) limit: Option<Limit>,
     /// Whether the first steps give the same bits again.
     pub(super) repeated: bool,
     /// Where the time of a step goes, by kind of kernel.
@@ -38,7 +38,7 @@ struct PreparedTraining {
     steps: Vec<StepReport>,
     notes: Notes,
     cpu: StepCpu,
-    limit: Option<u64>,
+    limit: Option<Limit>,
     times_kernels: bool,
     peaks: Option<Peaks>,
     device: Computes,
@@ -314,8 +314,8 @@ impl Prepared for PreparedTraining {
         self.notes.threads = process::threads();
         self.notes.held_bytes =
             self.device.held().unwrap_or_else(|| HeldMemory::now().map_or(0, HeldMemory::peak_once));
-        if let Some(limit) = self.limit.filter(|limit| self.notes.held_bytes > *limit) {
-            return Err(Failure::new(limit::exceeded(self.rank, self.notes.held_bytes, limit)));
+        if let Some(limit) = self.limit.filter(|limit| self.notes.held_bytes > limit.bytes) {
+            return Err(limit.passed(limit::exceeded(self.rank, self.notes.held_bytes, limit.bytes)));
         }
         if let Some(peaks) = &mut self.peaks {
             self.notes.peak_flops = peaks.again(self.task.threads);

@@ -9,6 +9,9 @@ pub(super) struct HeldMemory {
     pub(super) resident: u64,
     /// The most that was resident since the last [`reset_peak`].
     pub(super) peak: u64,
+    /// Of what is resident, pages of files: program, libraries, data. The kernel drops and reads them again as it likes,
+    /// and maps more or fewer of them at once, so they do not count as held.
+    pub(super) file: u64,
     /// Of what is resident, pages of shared memory, which other processes may have mapped too.
     pub(super) shared: u64,
     /// Resident shared memory, each page divided by the number of processes that have mapped it: over all ranks, every
@@ -28,6 +31,7 @@ impl HeldMemory {
             resident: bytes(&status, "VmRSS:")?,
             peak: bytes(&status, "VmHWM:")?,
             mapped: bytes(&status, "VmSize:")?,
+            file: bytes(&status, "RssFile:").unwrap_or(0),
             shared_once: bytes(&rollup, "Pss_Shmem:").unwrap_or(shared),
             shared,
         })
@@ -35,12 +39,12 @@ impl HeldMemory {
 
     /// The most that this process held by itself, and its share of what it holds together with others.
     pub(super) fn peak_once(self) -> u64 {
-        self.peak.saturating_sub(self.shared) + self.shared_once
+        self.peak.saturating_sub(self.file + self.shared) + self.shared_once
     }
 
     /// What this process holds now by itself, and its share of what it holds together with others.
     pub(super) fn resident_once(self) -> u64 {
-        self.resident.saturating_sub(self.shared) + self.shared_once
+        self.resident.saturating_sub(self.file + self.shared) + self.shared_once
     }
 }
 
@@ -136,8 +140,8 @@ mod tests {
     fn memory_is_read_from_the_kernels_text() {
         let text = "Name:\tx\nVmHWM:\t    1744 kB\nVmRSS:\t 12 kB\n";
         assert_eq!((bytes(text, "VmHWM:"), bytes(text, "RssShmem:")), (Some(1744 * 1024), None));
-        let held = HeldMemory { resident: 50, peak: 100, shared: 40, shared_once: 20, mapped: 500 };
-        assert_eq!((held.peak_once(), held.resident_once()), (80, 30));
+        let held = HeldMemory { resident: 50, peak: 100, file: 5, shared: 40, shared_once: 20, mapped: 500 };
+        assert_eq!((held.peak_once(), held.resident_once()), (75, 25));
     }
 
     #[test]

@@ -156,9 +156,9 @@ pub(super) fn largest(line: &CaseLine) -> Option<u64> {
     (!fits(&more, limit)).then(|| Fields::of(&case).ok()?.batch).flatten()
 }
 
-/// What a rank's process holds in addition to the plan: program, libraries, measuring code, stacks. A program that is not optimised
-/// takes 33 MiB when its file is in the page cache.
-const PROCESS: u64 = 40 << 20;
+/// What a rank's process holds in addition to the plan: libraries' data, measuring code, stacks, its part of the ranks' shared
+/// memory: 9 to 11 MiB with one and two ranks.
+const PROCESS: u64 = 16 << 20;
 
 impl Study for MaxBatch {
     fn next(&mut self, done: &[CaseLine]) -> Vec<Case> {
