@@ -52,6 +52,14 @@ impl RankChannel {
         self.watched = Some(host);
     }
 
+    /// What an error says to this process if the coordinator stands still: [`ChannelError::Lost`] where others tell the user.
+    pub fn standstill(&self) -> ChannelError {
+        self.watched.as_ref().map_or(ChannelError::Lost, |WatchedHost { coordinator, own }| ChannelError::Standstill {
+            coordinator: coordinator.clone(),
+            own: own.clone(),
+        })
+    }
+
     /// Another handle to the socket, to watch it.
     ///
     /// # Errors

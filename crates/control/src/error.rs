@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 
 use crate::frame::FrameTooLong;
-use crate::silence::SILENT;
+use crate::silence::{SILENT, STANDSTILL};
 
 /// What is wrong with the control channel, as a rank sees it.
 #[derive(Debug, thiserror::Error)]
@@ -33,6 +33,19 @@ pub enum ChannelError {
         SILENT
     )]
     Silent {
+        /// Name of the coordinator's host.
+        coordinator: String,
+        /// Name of this process's host.
+        own: String,
+    },
+    /// The coordinator's host answers, and the coordinator does not. Only a few of a launcher's processes say so.
+    #[error(
+        "{own} has heard nothing from Rankmark on {coordinator}, the host of rank 0, for {} s, although {coordinator} answers: its \
+         processes were stopped or frozen, or it is short of memory. Finished cases are in the record. Start again without \
+         {coordinator}, with srun by --exclude={coordinator}",
+        STANDSTILL
+    )]
+    Standstill {
         /// Name of the coordinator's host.
         coordinator: String,
         /// Name of this process's host.

@@ -89,10 +89,11 @@ fn attempt(invitation: &Invitation, rank: u32, host: &str, limit: Duration) -> R
     Ok(channel)
 }
 
-/// Whether a rank tells the user that the coordinator's host is silent: a few ranks of many do. If each host has as many
+/// Whether a rank tells the user that the coordinator or its host is silent: a few ranks of many do. Rank 0 is one of them, because
+/// the coordinator may stand still alone. If each host has as many
 /// consecutive ranks as the first one, or ranks are dealt out one by one, one of them is on another host.
 const fn is_speaker(rank: u32, size: u32) -> bool {
-    rank.is_power_of_two() || rank + 1 == size
+    rank == 0 || rank.is_power_of_two() || rank + 1 == size
 }
 
 #[cfg(test)]

@@ -40,4 +40,4 @@ pub use message::{
     Answer, Challenge, Distrust, FromRank, Hello, Here, Hex, PROTOCOL, Remote, ToRank, Unreadable, read, write,
 };
 pub use rendezvous::{HANDSHAKE_LIMIT, Joined, Rendezvous};
-pub use silence::SILENT;
+pub use silence::{SILENT, STANDSTILL};

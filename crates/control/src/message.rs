@@ -97,6 +97,10 @@ pub enum ToRank {
         /// Where others listen.
         places: Vec<SocketAddr>,
     },
+    /// To the same, on any host: which links went down there since the process joined. The number comes back.
+    Links(u32),
+    /// To the same, on any host: the coordinator is alive. Nobody answers.
+    Alive,
     /// To a process that a launcher of others started: the run is over, with this exit code.
     Dismissed(u8),
 }
@@ -182,6 +186,13 @@ pub enum FromRank {
         number: u32,
         /// The index of each such place, and the reason.
         failures: Vec<(u32, String)>,
+    },
+    /// From such a process: the interfaces of its host whose link went down or came back since it joined.
+    Links {
+        /// Of the question.
+        number: u32,
+        /// Each such interface, and how often.
+        changed: Vec<(String, u64)>,
     },
     /// From such a process, on any host: this process of its launcher ("`orted` (pid 4711)") has ended.
     LauncherEnded(String),

@@ -10,6 +10,8 @@ use rustix::net::sockopt::{
 
 /// A host from which nothing has come for so long, not even the kernel's own answers, is lost. In seconds.
 pub const SILENT: u32 = 10;
+/// A coordinator whose host answers, and that has said nothing itself for so long, stands still. In seconds.
+pub const STANDSTILL: u32 = 60;
 /// A connection on which nothing was said for so long is asked whether it lives, and again after each [`ASKED_AGAIN`].
 const ASKED: u32 = 4;
 const ASKED_AGAIN: u32 = 2;

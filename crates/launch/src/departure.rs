@@ -16,6 +16,9 @@ pub enum Departure {
     /// The control channel did not open, or ended.
     #[error(transparent)]
     Channel(#[from] ChannelError),
+    /// The coordinator has said nothing for long, although its host answers.
+    #[error(transparent)]
+    Standstill(ChannelError),
     /// The coordinator that the process of rank 0 starts did not make itself known.
     #[error(
         "rank {rank} of {launcher} cannot find the coordinator, which the process of rank 0 should have started: {cause}"
@@ -84,14 +87,16 @@ impl Departure {
 
     /// Whether the coordinator is gone, so that nobody is left to report to.
     pub const fn is_orphaned(&self) -> bool {
-        matches!(self, Self::Channel(ChannelError::Lost))
+        matches!(self, Self::Channel(ChannelError::Lost) | Self::Standstill(ChannelError::Lost))
     }
 
     /// The process's exit code.
     pub const fn code(&self) -> i32 {
         match self {
             Self::NotInvited(_) => 2,
-            Self::Channel(ChannelError::Lost | ChannelError::Silent { .. }) | Self::CoordinatorDied(_) => ORPHANED,
+            Self::Channel(ChannelError::Lost | ChannelError::Silent { .. })
+            | Self::Standstill(_)
+            | Self::CoordinatorDied(_) => ORPHANED,
             Self::Panicked(_) => PANICKED,
             // As a run that was interrupted.
             Self::Interrupted(signal) => 128 + *signal,

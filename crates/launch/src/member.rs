@@ -240,6 +240,7 @@ impl Member {
             | FromRank::Clock { .. }
             | FromRank::Listens { .. }
             | FromRank::Reached { .. }
+            | FromRank::Links { .. }
             | FromRank::LauncherEnded(_) => {
                 self.lost = Some(Lost::Broken("it sent what only the process that keeps it may".to_owned()));
             }

@@ -14,6 +14,9 @@ use crate::member::Member;
 use crate::status::StatusPage;
 
 mod blocked;
+mod links;
+
+pub(crate) use links::link_changes;
 
 /// Round trips; the shortest tells a clock. They are enough that some find both processes awake and both ways free.
 const TRIPS: usize = 16;
@@ -159,7 +162,7 @@ impl Remote {
             else {
                 continue;
             };
-            if watched.is_some_and(|index| polls.happened(index)) {
+            if agent.lost.is_none() && watched.is_some_and(|index| polls.happened(index)) {
                 let heard = agent.connection.flush().and_then(|()| agent.connection.receive(&mut self.inbox));
                 agent.lost = heard.err();
             }

@@ -187,22 +187,34 @@ impl ProcessWorld {
         if let Some(alarm) = interrupt::descriptor() {
             self.polls.add(alarm, Interest::Read);
         }
-        for member in &mut self.members {
-            member.register(&mut self.polls);
-        }
-        let mut until = until;
-        if let Some(launcher) = &mut self.launcher {
-            launcher.register(&mut self.polls);
-            until = launcher.settled().map_or(until, |settled| settled.min(until));
-        }
+        self.register();
+        let settled = self.launcher.as_ref().and_then(|launcher| launcher.settled());
+        let mut until = settled.map_or(until, |settled| settled.min(until));
         if let Some(rendezvous) = &mut self.rendezvous {
             rendezvous.register(&mut self.polls);
             until = rendezvous.next_deadline().map_or(until, |deadline| deadline.min(until));
         }
+        self.polls.wait(Some(until.saturating_duration_since(Instant::now())))?;
+        self.serve();
+        self.let_ranks_in();
+        Ok(())
+    }
+
+    /// Adds what ranks, the launcher and other hosts are waited for.
+    fn register(&mut self) {
+        for member in &mut self.members {
+            member.register(&mut self.polls);
+        }
+        if let Some(launcher) = &mut self.launcher {
+            launcher.register(&mut self.polls);
+        }
         if let Some(remote) = &mut self.remote {
             remote.register(&mut self.polls);
         }
-        self.polls.wait(Some(until.saturating_duration_since(Instant::now())))?;
+    }
+
+    /// Takes in what ranks, the launcher and other hosts have said.
+    fn serve(&mut self) {
         for member in &mut self.members {
             member.serve(&self.polls, &mut self.inbox);
         }
@@ -212,8 +224,6 @@ impl ProcessWorld {
         if let Some(launcher) = &mut self.launcher {
             launcher.serve(&self.polls);
         }
-        self.let_ranks_in();
-        Ok(())
     }
 
     /// How the launcher ended, if it has, and no rank's end explains it. One that a signal ended needs no explanation:
@@ -362,27 +372,11 @@ impl ProcessWorld {
         let deadline = Instant::now() + limit;
         while self.lives() && Instant::now() < deadline {
             self.polls.clear();
-            for member in &mut self.members {
-                member.register(&mut self.polls);
-            }
-            if let Some(launcher) = &mut self.launcher {
-                launcher.register(&mut self.polls);
-            }
-            if let Some(remote) = &mut self.remote {
-                remote.register(&mut self.polls);
-            }
+            self.register();
             if self.polls.wait(Some(deadline.saturating_duration_since(Instant::now()))).is_err() {
                 return;
             }
-            for member in &mut self.members {
-                member.serve(&self.polls, &mut self.inbox);
-            }
-            if let Some(remote) = &mut self.remote {
-                remote.serve(&self.polls, &mut self.members, &self.page);
-            }
-            if let Some(launcher) = &mut self.launcher {
-                launcher.serve(&self.polls);
-            }
+            self.serve();
         }
     }
 }

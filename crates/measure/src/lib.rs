@@ -11,6 +11,7 @@ mod clock;
 mod device_sensors;
 pub mod device_times;
 mod labels;
+mod link_counts;
 pub mod machine;
 mod machine_states;
 mod result;

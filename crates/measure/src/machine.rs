@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 
 use record::{Cache, Machine, Processor};
 
+pub use crate::link_counts::LinkCounts;
 use crate::topology;
 pub use crate::topology::{InfinibandPort, infiniband_ports};
 

@@ -89,11 +89,11 @@ fn text(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_default().trim().to_owned()
 }
 
-fn whole<T: std::str::FromStr>(path: &Path) -> Option<T> {
+pub(crate) fn whole<T: std::str::FromStr>(path: &Path) -> Option<T> {
     text(path).parse().ok()
 }
 
-fn names(folder: &Path) -> Vec<String> {
+pub(crate) fn names(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
     names.sort();

@@ -1,5 +1,8 @@
 //! What a fleet does in its time: what each node does alone, each two nodes together, and all of them.
 
+pub mod lists;
+mod measured;
+mod records;
 mod so_far;
 mod taken;
 
@@ -8,7 +11,9 @@ use measure::{APART, machine};
 use record::{Plan, PlanErrors};
 use terms::{Error, Seconds};
 
-pub use so_far::{Missing, Open, missing};
+pub use measured::{Measurement, measure};
+pub use records::{MeasuredFleet, of_records};
+pub use so_far::Missing;
 pub use taken::taken;
 
 /// A part of what a fleet does.

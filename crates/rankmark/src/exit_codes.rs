@@ -32,7 +32,7 @@ pub(crate) const EXIT_CODES: [ExitCode; 7] = [
     ExitCode {
         codes: "70",
         short: "",
-        meaning: "a process of an external launcher, or of PyTorch: the coordinator died",
+        meaning: "a process of an external launcher, or of PyTorch: the coordinator died, or said nothing for 60 s",
     },
     ExitCode {
         codes: "71",

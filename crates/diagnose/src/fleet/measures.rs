@@ -8,6 +8,7 @@ use terms::{Error, HostName, Status};
 
 use super::blame::fault;
 use super::inventory::Inventory;
+use super::rails::rails;
 use super::taken::{FailedCase, Measured, NodeBits, NodeRun, RankBits, RankTrial, Reader, Taken, Tournament, Unblamed};
 use crate::compare::work_key;
 
@@ -255,6 +256,8 @@ fn tournament(
     hosts.sort();
     hosts.dedup();
     let of_rank: Vec<u32> = placed.hosts.iter().map(|host| hosts.binary_search(&host).unwrap_or(0) as u32).collect();
+    let short = line.bytes.is_some_and(|bytes| bytes <= SHORT_BYTES);
+    let rails = if line.device == GPU && !short { rails(times, &of_rank) } else { Vec::new() };
     let mut pairs: BTreeMap<[u32; 2], f64> = BTreeMap::new();
     for ([low, high], time) in &times.pairs {
         let [one, other] = [*low, *high].map(|rank| of_rank[rank as usize]);
@@ -267,7 +270,6 @@ fn tournament(
     let times = PairTimes { members: hosts.len(), pairs: pairs.into_iter().collect() };
     let hosts = hosts.into_iter().map(|host| HostName::parse(host)).collect::<Result<Vec<HostName>, Error>>()?;
     let trials = line.trials.unwrap_or(0) as usize;
-    let short = line.bytes.is_some_and(|bytes| bytes <= SHORT_BYTES);
     let (key, started, label, disturbed) = (String::new(), None, label.to_owned(), None);
-    Ok(Some(Tournament { key, started, label, hosts, times, trials, short, disturbed }))
+    Ok(Some(Tournament { key, started, label, hosts, times, rails, trials, short, disturbed }))
 }

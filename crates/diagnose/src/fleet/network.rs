@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use stats::{FEWEST_TRIALS, Links};
+use stats::{FEWEST_LINKED, FEWEST_TRIALS, Links};
 use terms::HostName;
 
 use super::hosts::compressed;
+use super::rails::{self, SlowRail};
 use super::taken::Tournament;
 use super::topology::Topology;
 use super::verdict::{LinkCriterion, MOST_UNSEEN, SlowLink};
@@ -21,6 +22,8 @@ pub(super) struct ShownNetwork {
     pub(super) slow: Vec<(usize, f64, [f64; 2])>,
     /// Nodes that may be, each with the reason why it cannot be told.
     pub(super) unknown: Vec<(usize, String)>,
+    /// Ranks whose way to other nodes is slow, although that of their node is not.
+    pub(super) rails: Vec<SlowRail>,
     pub(super) links: Vec<SlowLink>,
     pub(super) notes: Vec<String>,
 }
@@ -35,8 +38,32 @@ pub(super) fn judge(of: &Tournament, topology: Option<&Topology>, level: f64) ->
         pairs: of.times.pairs.len(),
         smallest: judged.as_ref().map(|judged| judged.smallest.exp_m1()),
     };
-    let shown = judged.map(|judged| show(of, topology.is_some(), &blocks, &judged)).unwrap_or_default();
+    let mut shown = judged.map(|judged| show(of, topology.is_some(), &blocks, &judged)).unwrap_or_default();
+    show_rails(of, level, &mut shown);
     (criterion, shown)
+}
+
+/// `bandwidth of local rank 5 (its GPU, adapter or rail) with other nodes`.
+pub(super) fn rail_label(label: &str, number: usize) -> String {
+    format!("{label} of local rank {number} (its GPU, adapter or rail) with other nodes")
+}
+
+/// Adds the rails that are slow at this level of false alarms, which is one of its own.
+fn show_rails(of: &Tournament, level: f64, shown: &mut ShownNetwork) {
+    if of.hosts.len() < FEWEST_LINKED {
+        return;
+    }
+    for rail in rails::slow(&of.rails, level) {
+        let takes = format!("{} takes {:.2}x as long", rail_label(&of.label, rail.number), rail.ratio);
+        if of.trials < FEWEST_TRIALS {
+            let why = format!("{takes}, in {} trials; {FEWEST_TRIALS} in different rounds are needed", of.trials);
+            shown.unknown.push((rail.host, why));
+        } else if of.disturbed.as_ref() == Some(&of.hosts[rail.host]) {
+            shown.unknown.push((rail.host, format!("{takes}, but other programs or the like disturbed it")));
+        } else {
+            shown.rails.push(rail);
+        }
+    }
 }
 
 fn show(of: &Tournament, is_known: bool, blocks: &[usize], judged: &Links) -> ShownNetwork {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use terms::HostName;
 
 use super::gathered::Gathered;
-use super::network::{self, ShownNetwork};
+use super::network::{self, ShownNetwork, rail_label};
 use super::taken::Tournament;
 use super::topology::Topology;
 use super::verdict::{Fleet, LinkCriterion, SlowIn, SlowLink};
@@ -26,6 +26,11 @@ impl JudgedTournament<'_> {
     fn slow_node(&self, host: &HostName) -> Option<(f64, [f64; 2])> {
         let at = *self.places.get(host)?;
         self.shown.slow.iter().find(|(place, ..)| *place == at).map(|(_, ratio, interval)| (*ratio, *interval))
+    }
+
+    fn has_slow_rail(&self, host: &HostName, number: usize) -> bool {
+        let Some(at) = self.places.get(host) else { return false };
+        self.shown.rails.iter().any(|rail| rail.host == *at && rail.number == number)
     }
 
     fn has_pair(&self, hosts: &[HostName; 2]) -> bool {
@@ -58,11 +63,14 @@ pub(super) fn by_links(
         known.push(tournament);
     }
     by_key.values_mut().for_each(|of| of.sort_by_key(|tournament| tournament.started));
-    let stand: usize = by_key.values().map(|of| (0..of.len()).filter(|at| stands(of, *at)).count()).sum();
+    let count = |of: &Vec<&Tournament>| -> usize {
+        (0..of.len()).filter(|at| stands(of, *at)).map(|at| count_tests(of[at])).sum()
+    };
+    let tests: usize = by_key.values().map(count).sum();
     for key in order {
         let of = &by_key[key];
         let judged: Vec<JudgedTournament> =
-            of.iter().map(|tournament| judge(tournament, topology, level / stand as f64)).collect();
+            of.iter().map(|tournament| judge(tournament, topology, level / tests as f64)).collect();
         for at in (0..of.len()).filter(|at| stands(of, *at)) {
             tell_nodes(&judged, at, fleet, nodes);
             tell_links(&judged, at, fleet);
@@ -80,6 +88,11 @@ fn judge<'t>(of: &'t Tournament, topology: Option<&Topology>, level: f64) -> Jud
         criterion,
         shown,
     }
+}
+
+/// Tests at one level each: of nodes and their links, and of rails.
+fn count_tests(of: &Tournament) -> usize {
+    1 + usize::from(!of.rails.is_empty())
 }
 
 /// Whether a tournament is the newest of any of its nodes.
@@ -127,6 +140,16 @@ fn tell_nodes(judged: &[JudgedTournament], at: usize, fleet: &mut Fleet, nodes: 
             }
             None => {}
         }
+        let has_rails = |one: &JudgedTournament| has(one) && !one.of.rails.is_empty();
+        let slow = own.shown.rails.iter().filter(|rail| rail.host == place);
+        gathered.node.slow.extend(slow.map(|rail| SlowIn {
+            criterion: None,
+            what: rail_label(label, rail.number),
+            ratio: rail.ratio,
+            interval: rail.interval,
+            trials: own.of.trials,
+            since: since(judged, at, has_rails, |one| one.has_slow_rail(&host, rail.number)),
+        }));
     }
 }
 

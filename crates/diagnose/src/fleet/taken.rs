@@ -7,6 +7,7 @@ use stats::PairTimes;
 use terms::HostName;
 
 use super::inventory::Inventory;
+use super::rails::Rail;
 
 /// How a record is read.
 pub struct Reader<'f> {
@@ -95,6 +96,8 @@ pub struct Tournament {
     pub hosts: Vec<HostName>,
     /// Seconds between them, by place; of several ranks on a host, the fastest pair, which the link alone bounds.
     pub times: PairTimes,
+    /// What each rank's way to other nodes adds, where ranks have GPUs and messages are long; empty elsewhere.
+    pub rails: Vec<Rail>,
     /// Trials of each pair, in different rounds.
     pub trials: usize,
     /// Whether its messages are short, so that their time depends on the distance.

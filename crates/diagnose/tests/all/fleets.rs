@@ -3,7 +3,7 @@
 use record::Record;
 use serde_json::json;
 use stats::PairTimes;
-use stats::samples::{Marginal, Situation, StationarySeries};
+use stats::samples::{Marginal, Situation, StationarySeries, lognormal};
 use terms::HostName;
 
 use crate::simulation::record_of;
@@ -172,4 +172,61 @@ fn healthy_fleets_of_several_criteria_raise_at_most_one_alarm_in_a_hundred() {
         .count();
     // 1% of 300 are 3; more than 8 are seen in 1 of 200 series of tests.
     assert!(alarms <= 8, "{alarms} of {tries}");
+}
+
+/// One record of nodes with eight GPUs each, whose ranks exchange long messages. These take twice as long: GPUs (by node and number),
+/// and all of a node. GPUs of the upper half are further from their adapters on all nodes, and rails are connected by more switches.
+fn of_gpus(nodes: usize, slow_gpus: &[[usize; 2]], slow_nodes: &[usize], seed: u64) -> Record {
+    const GPUS: usize = 8;
+    let ranks = nodes * GPUS;
+    let mut record = record_of(&[vec![1.0; 6]], 0);
+    let machine = record.file.machine.clone();
+    let hosts: Vec<String> = (0..nodes).map(|host| format!("h{host}")).collect();
+    record.file.hosts = hosts.iter().map(|host| record::Machine { host: host.clone(), ..machine.clone() }).collect();
+    let of_rank: Vec<&String> = (0..ranks).map(|rank| &hosts[rank / GPUS]).collect();
+    let placement = json!({"ranks": ranks, "bind": "none", "hosts": of_rank, "cpus": []});
+    record.file.placement = vec![serde_json::from_value(placement).unwrap()];
+    let (own, all) = (lognormal(0.02, ranks, 2 * seed), lognormal(0.02, ranks * ranks, 2 * seed + 1));
+    let of_one = |rank: usize| {
+        let at = [rank / GPUS, rank % GPUS];
+        let slow = if slow_gpus.contains(&at) || slow_nodes.contains(&at[0]) { 2.0 } else { 1.0 };
+        slow * if at[1] < GPUS / 2 { 1.0 } else { 1.15 }
+    };
+    let time = |low: usize, high: usize| {
+        let across = if low % GPUS == high % GPUS { 1.0 } else { 1.1 };
+        1e-4 * all[low * ranks + high] * own[low] * own[high] * across * f64::max(of_one(low), of_one(high))
+    };
+    let square: Vec<Vec<f64>> = (0..ranks).map(|low| (0..ranks).map(|high| time(low, high)).collect()).collect();
+    let line = &mut record.cases[0];
+    (line.ranks, line.device, line.bytes) = (ranks as u32, "cuda".to_owned(), Some(4 << 20));
+    line.metrics.insert("pair_s".to_owned(), json!(square));
+    record
+}
+
+#[test]
+fn one_slow_rail_of_eight_is_named_with_its_node() {
+    for seed in 0..5 {
+        let fleet = judged(&[of_gpus(8, &[[3, 5]], &[], seed)]);
+        assert_eq!(fleet.hosts(&[NodeVerdict::Slow]), ["h3"], "{fleet:?}");
+        assert!(fleet.links.is_empty(), "{:?}", fleet.links);
+        let [slow] = node_named(&fleet, "h3").slow.as_slice() else { panic!("{:?}", fleet.nodes[3]) };
+        assert!(slow.what.contains("local rank 5 (its GPU, adapter or rail) with other nodes"), "{slow:?}");
+        assert!((slow.ratio / 2.0 - 1.0).abs() < 0.1, "{slow:?}");
+        // A node that is slow as a whole has no slow rail.
+        let fleet = judged(&[of_gpus(8, &[], &[2], seed)]);
+        assert_eq!(fleet.hosts(&[NodeVerdict::Slow]), ["h2"], "{fleet:?}");
+        let slow = &node_named(&fleet, "h2").slow;
+        assert!(slow.len() == 1 && slow[0].what.contains("with every other node"), "{slow:?}");
+    }
+}
+
+#[test]
+fn healthy_rails_accuse_nobody() {
+    let is_alarm = |seed: &u64| {
+        let fleet = judged(&[of_gpus(8, &[], &[], 100 + seed)]);
+        fleet.count(NodeVerdict::Slow) + fleet.links.len() > 0
+    };
+    // The level of links is a third of 1%: two of 40 are seen in 1 of 100 series.
+    let alarms = (0..40).filter(is_alarm).count();
+    assert!(alarms <= 1, "{alarms} of 40");
 }

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use control::reach::{having, toward};
 use control::{ChannelError, FromRank, Here, Invitation, RankChannel, Secret, ToRank, join};
+use measure::machine::LinkCounts;
 use process::{
     ITSELF, Interest, PollSet, Process, Tie, allowed_cores, host_name, interrupt, keep_children, own_name, signal_name,
 };
@@ -21,6 +22,7 @@ use crate::departure::Departure;
 use super::External;
 use super::above::{launchers, tell_end};
 use super::doors::{Door, unreached};
+use super::heartbeat::Silence;
 use super::meeting_point::{MeetingPoint, NotFound};
 use super::owned::OwnedRank;
 
@@ -64,10 +66,11 @@ fn live(external: &External, arguments: &[OsString]) -> Result<u8, Departure> {
         let told = coordinator.as_mut().map_or(Ok(()), |child| tell_all(external, child));
         told.map(|()| arrived)
     });
-    let dismissed = arrived.and_then(|(mut channel, secret)| obey(external, &mut channel, &secret));
+    let dismissed = arrived.and_then(|(mut channel, secret)| obey(external, &mut channel, &secret, Silence::default()));
+    let stands_still = dismissed.as_ref().is_err_and(|departure| matches!(departure, Departure::Standstill(_)));
     match coordinator {
-        // It would wait for ranks that cannot find it, and name them rather than the launcher.
-        Some(mut child) if external.meeting_point.is_broken() => {
+        // It would wait for ranks that cannot find it, and name them rather than the launcher; or it would never end.
+        Some(mut child) if stands_still || external.meeting_point.is_broken() => {
             child.kill().and_then(|()| child.wait()).map_err(Departure::System)?;
             dismissed
         }
@@ -229,22 +232,39 @@ fn here(coordinator: &TcpStream, external: &External) -> Result<Here, Departure>
     Ok(Here { boot: boot.trim().to_owned(), cores, interface, machine, command: external.command.clone() })
 }
 
-/// Starts ranks until the run is over. `run` is the run's secret.
-fn obey(external: &External, channel: &mut RankChannel, run: &Secret) -> Result<u8, Departure> {
+/// What an agent has between two orders of its coordinator.
+struct AgentState {
+    owned: Option<OwnedRank>,
+    door: Door,
+    /// The launcher's end was reported.
+    reported: bool,
+    silence: Silence,
+    /// What the host counted when the agent joined.
+    links: LinkCounts,
+}
+
+/// Starts ranks until the run is over. `run` is the run's secret. `silence`: when to give up a coordinator that stands still.
+pub(super) fn obey(
+    external: &External,
+    channel: &mut RankChannel,
+    run: &Secret,
+    silence: Silence,
+) -> Result<u8, Departure> {
     let stream = channel.stream()?;
-    let (mut owned, mut reported): (Option<OwnedRank>, bool) = (None, false);
-    let mut door = Door::default();
+    let links = LinkCounts::read();
+    let mut state = AgentState { owned: None, door: Door::default(), reported: false, silence, links };
     loop {
-        let message = next(channel, &stream, (&mut owned, &mut door), &mut reported);
+        let message = next(channel, &stream, &mut state);
+        let owned = &mut state.owned;
         match message {
             Ok(ToRank::Serve { world, argument, environment }) => {
                 // That of the world before has left, or is killed now.
                 drop(owned.take());
-                owned = Some(OwnedRank::start(world, &argument, &environment)?);
+                *owned = Some(OwnedRank::start(world, &argument, &environment)?);
             }
             Ok(ToRank::ServeRemote(remote)) => {
                 drop(owned.take());
-                owned = Some(OwnedRank::start_remote(external.adapter.seat, external.rank, run, *remote)?);
+                *owned = Some(OwnedRank::start_remote(external.adapter.seat, external.rank, run, *remote)?);
             }
             Ok(ToRank::End(world)) => {
                 if let Some(rank) = owned.as_mut().filter(|rank| rank.is_of(&world)) {
@@ -255,7 +275,7 @@ fn obey(external: &External, channel: &mut RankChannel, run: &Secret) -> Result<
             Ok(_) => return Err(ChannelError::Protocol("a message that is out of place".to_owned()).into()),
             Err(departure) => {
                 // Its guardian has noticed, too, and gives its collective a moment to end.
-                if let Some(rank) = &mut owned {
+                if let Some(rank) = owned {
                     rank.await_end(ATTEMPT);
                 }
                 return Err(departure);
@@ -264,17 +284,16 @@ fn obey(external: &External, channel: &mut RankChannel, run: &Secret) -> Result<
     }
 }
 
-/// The coordinator's next order; what it asks of the clock and of other hosts is answered at once.
-fn next(
-    channel: &mut RankChannel,
-    stream: &TcpStream,
-    (owned, door): (&mut Option<OwnedRank>, &mut Door),
-    reported: &mut bool,
-) -> Result<ToRank, Departure> {
+/// The coordinator's next order; what it asks of the clock, of links and of other hosts is answered at once.
+fn next(channel: &mut RankChannel, stream: &TcpStream, state: &mut AgentState) -> Result<ToRank, Departure> {
     loop {
-        match hear(channel, stream, owned, reported)? {
+        match hear(channel, stream, state)? {
+            ToRank::Alive => state.silence.expect_signs(),
             ToRank::Clock(number) => channel.send(&FromRank::Clock { number, at_ns: Clock::default().now_ns() })?,
-            ToRank::Listen(number) => channel.send(&FromRank::Listens { number, place: door.open(stream) })?,
+            ToRank::Links(number) => {
+                channel.send(&FromRank::Links { number, changed: state.links.changed(&LinkCounts::read()) })?;
+            }
+            ToRank::Listen(number) => channel.send(&FromRank::Listens { number, place: state.door.open(stream) })?,
             ToRank::Reach { number, places } => {
                 channel.send(&FromRank::Reached { number, failures: unreached(&places) })?;
             }
@@ -283,13 +302,9 @@ fn next(
     }
 }
 
-/// The coordinator's next message. Until then, reports on the rank, and `reported` once on the launcher's end.
-fn hear(
-    channel: &mut RankChannel,
-    stream: &TcpStream,
-    owned: &mut Option<OwnedRank>,
-    reported: &mut bool,
-) -> Result<ToRank, Departure> {
+/// The coordinator's next message. Until then, reports on the rank, and once on the launcher's end.
+fn hear(channel: &mut RankChannel, stream: &TcpStream, state: &mut AgentState) -> Result<ToRank, Departure> {
+    let AgentState { owned, reported, silence, .. } = state;
     let mut polls = PollSet::default();
     loop {
         if let Some(message) = channel.arrived()? {
@@ -312,9 +327,15 @@ fn hear(
             polls.add(alarm, Interest::Read);
         }
         let again = owned.as_ref().and_then(|rank| rank.register(&mut polls));
-        polls.wait(again).map_err(Departure::System)?;
+        let limit = [again, silence.step()].into_iter().flatten().min();
+        let begun = Instant::now();
+        polls.wait(limit).map_err(Departure::System)?;
         if polls.happened(coordinator) {
+            silence.end();
             return Ok(channel.receive()?);
+        }
+        if silence.add(begun.elapsed()) {
+            return Err(Departure::Standstill(channel.standstill()));
         }
     }
 }

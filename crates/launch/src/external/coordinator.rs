@@ -20,14 +20,14 @@ use crate::opening::Opening;
 use crate::pytorch;
 use crate::rank::Seat;
 use crate::rank::launched_argument;
-use crate::remote::{Agent, Agents, locked};
+use crate::remote::{Agent, Agents, link_changes, locked};
 use crate::stall::OnStall;
 use crate::starter::{Wishes, backend, check_descriptors};
 use crate::verdict::{lacking, not_started};
 use crate::world::ProcessWorld;
 
 use super::hosts::{RankHost, cores_for, group, layout};
-use super::{External, command, once};
+use super::{External, command, heartbeat, once};
 
 mod others;
 
@@ -100,6 +100,9 @@ impl Coordinator {
         let _ = CoreMask::new(&hosts[0].numbers()).bind_this_thread();
         let kept = allowed_cores().map_err(failed("reading the allowed cores"))?;
         hosts[0].cores.retain(|core| kept.contains(&core.number));
+        if hosts.len() > 1 {
+            heartbeat::start(&agents, heartbeat::PERIOD).map_err(failed("starting a thread"))?;
+        }
         Ok(Self {
             size: external.size,
             renumbered: false,
@@ -166,6 +169,12 @@ impl Coordinator {
         environment: &[(String, String)],
     ) -> Result<Vec<(String, String)>, String> {
         backend.join(own, self.started_by(), environment)
+    }
+
+    /// Links that went down or came back while this launcher's processes were there: the host, its interface, and how often. Hosts
+    /// that do not answer within a second are left out.
+    pub fn link_changes(&self) -> Vec<(String, String, u64)> {
+        link_changes(&self.agents)
     }
 
     /// Lets all processes go, with the exit code of the run.

@@ -19,6 +19,7 @@ mod c10d;
 mod command;
 mod coordinator;
 mod doors;
+mod heartbeat;
 mod hosts;
 mod meeting_point;
 mod names;
@@ -291,8 +292,7 @@ fn unannounced(variable: Variables<'_>, above: &[process::Ancestor]) -> Option<V
     }
     let alone = format!("{WORLD_SIZE}=1 makes each process a run of its own");
     let hint = || {
-        let known =
-            "known are Open MPI, PMI (MPICH, Intel MPI), srun, torchrun and Kubernetes Jobs: docs/how-to/launchers.md";
+        let known = "launchers are Open MPI, PMI (MPICH, Intel MPI), srun, torchrun and Kubernetes Jobs: docs/how-to/launchers.md";
         Some(format!("{known}; {alone}"))
     };
     if let Some(rank) = variable("PMIX_RANK") {

@@ -1,5 +1,6 @@
 //! Agents and coordinators in threads of this process. What launchers say to them is in `words`.
 
+mod standstill;
 mod words;
 
 use std::collections::HashMap;

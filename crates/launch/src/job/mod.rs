@@ -49,6 +49,19 @@ pub struct Target {
 /// Options of targets with several ranks in a pod.
 const POD_OPTIONS: [&Choice; 9] = [&JOB_NAME, &NODES, &PER_NODE, &TIME, &IMAGE, &NAMESPACE, &SECRET, &CLAIM, &RDMA];
 
+/// Several ranks in a pod, which torchrun starts.
+const TORCH_PODS: Target = Target {
+    name: "pytorchjob",
+    launcher: "torchrun",
+    process_manager: false,
+    options: &POD_OPTIONS,
+    rank_per_node: false,
+    in_containers: true,
+    on_every_node: false,
+    executable: false,
+    text: kubernetes::pytorch_job,
+};
+
 /// Every target, in the order of help.
 pub static TARGETS: [Target; 7] = [
     Target {
@@ -73,39 +86,9 @@ pub static TARGETS: [Target; 7] = [
         executable: false,
         text: kubernetes::indexed_job,
     },
-    Target {
-        name: "mpijob",
-        launcher: "mpirun",
-        process_manager: true,
-        options: &POD_OPTIONS,
-        rank_per_node: false,
-        in_containers: true,
-        on_every_node: false,
-        executable: false,
-        text: kubernetes::mpi_job,
-    },
-    Target {
-        name: "pytorchjob",
-        launcher: "torchrun",
-        process_manager: false,
-        options: &POD_OPTIONS,
-        rank_per_node: false,
-        in_containers: true,
-        on_every_node: false,
-        executable: false,
-        text: kubernetes::pytorch_job,
-    },
-    Target {
-        name: "trainjob",
-        launcher: "torchrun",
-        process_manager: false,
-        options: &POD_OPTIONS,
-        rank_per_node: false,
-        in_containers: true,
-        on_every_node: false,
-        executable: false,
-        text: kubernetes::train_job,
-    },
+    Target { name: "mpijob", launcher: "mpirun", process_manager: true, text: kubernetes::mpi_job, ..TORCH_PODS },
+    TORCH_PODS,
+    Target { name: "trainjob", text: kubernetes::train_job, ..TORCH_PODS },
     Target {
         name: "mpirun",
         launcher: "mpirun",

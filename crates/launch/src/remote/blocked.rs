@@ -108,7 +108,7 @@ fn sentence((rank, host): (usize, &str), to: &Listening, why: &str) -> String {
 }
 
 /// Asks all of them at once. Gives the number of each question.
-fn ask(agents: &mut [Agent], ranks: &[usize], question: impl Fn(u32, usize) -> ToRank) -> Vec<(usize, u32)> {
+pub(super) fn ask(agents: &mut [Agent], ranks: &[usize], question: impl Fn(u32, usize) -> ToRank) -> Vec<(usize, u32)> {
     let mut asked = Vec::new();
     for rank in ranks {
         let agent = &mut agents[*rank];
@@ -123,10 +123,12 @@ fn ask(agents: &mut [Agent], ranks: &[usize], question: impl Fn(u32, usize) -> T
 
 impl Agent {
     /// The answer to a question, if it comes before the deadline. Any other message goes to `heard`.
-    fn answer(&mut self, asked: u32, deadline: Instant, heard: &mut Vec<FromRank>) -> Option<FromRank> {
+    pub(super) fn answer(&mut self, asked: u32, deadline: Instant, heard: &mut Vec<FromRank>) -> Option<FromRank> {
         let (mut polls, mut came) = (PollSet::default(), Vec::new());
         let is_answer = |message: &FromRank| match message {
-            FromRank::Listens { number, .. } | FromRank::Reached { number, .. } => *number == asked,
+            FromRank::Listens { number, .. } | FromRank::Reached { number, .. } | FromRank::Links { number, .. } => {
+                *number == asked
+            }
             _ => false,
         };
         loop {

@@ -61,6 +61,8 @@ fn to_rank() -> Vec<ToRank> {
             | ToRank::Clock(_)
             | ToRank::Listen(_)
             | ToRank::Reach { .. }
+            | ToRank::Links(_)
+            | ToRank::Alive
             | ToRank::Dismissed(_) => {}
         }
     }
@@ -78,7 +80,10 @@ fn from_rank() -> Vec<FromRank> {
             FromRank::Started(_) | FromRank::Reply(_) | FromRank::Gather(_) => {}
             // Of the same.
             FromRank::Here(_) | FromRank::Shows { .. } | FromRank::Ended { .. } | FromRank::Clock { .. } => {}
-            FromRank::Listens { .. } | FromRank::Reached { .. } | FromRank::LauncherEnded(_) => {}
+            FromRank::Listens { .. }
+            | FromRank::Reached { .. }
+            | FromRank::Links { .. }
+            | FromRank::LauncherEnded(_) => {}
         }
     }
     all

@@ -7,8 +7,11 @@ use launch::external::Coordinator;
 use record::{Case, Plan, Record, StoreError, read_run};
 use terms::{Error, HostName, Status};
 
+/// Nodes that may be lost one after another before the others give up.
+pub(super) const MOST_LOSSES: usize = 3;
+
 /// The cases of a plan that have no result yet, by their places in the plan of all nodes.
-pub struct Open {
+pub(super) struct Open {
     all: usize,
     /// Places of the cases of the latest record.
     asked: Vec<usize>,
@@ -18,7 +21,7 @@ pub struct Open {
 
 impl Open {
     /// All of so many cases are open.
-    pub fn new(all: usize) -> Self {
+    pub(super) fn new(all: usize) -> Self {
         Self { all, asked: (0..all).collect(), done: HashSet::new(), failed: HashSet::new() }
     }
 
@@ -26,7 +29,7 @@ impl Open {
     ///
     /// # Errors
     /// When the record cannot be read.
-    pub fn take(&mut self, directory: &Path) -> Result<(), StoreError> {
+    pub(super) fn take(&mut self, directory: &Path) -> Result<(), StoreError> {
         let Record { file, cases, .. } = read_run(directory)?;
         for (place, case) in self.asked.iter().zip(&file.plan.cases) {
             match cases.iter().find(|line| line.id == case.id).map(|line| line.status) {
@@ -39,7 +42,7 @@ impl Open {
     }
 
     /// Leaves what has no result yet, and does not need all processes of the launcher, which are no longer there.
-    pub fn keep(&mut self, plan: &mut Plan) {
+    pub(super) fn keep(&mut self, plan: &mut Plan) {
         let needs_all = |case: &Case| benchmarks::backend_of(case).is_some_and(|backend| backend.about().launched);
         let cases = std::mem::take(&mut plan.cases).into_iter().enumerate();
         let kept = cases.filter(|(place, case)| !self.done.contains(place) && !needs_all(case));
@@ -47,7 +50,7 @@ impl Open {
     }
 
     /// Cases that neither have a result nor failed.
-    pub fn not_run(&self) -> usize {
+    pub(super) fn not_run(&self) -> usize {
         (0..self.all).filter(|place| !self.done.contains(place) && !self.failed.contains(place)).count()
     }
 }
@@ -76,6 +79,10 @@ impl Missing {
         let cases = view::number::count(self.cases, "case has", "cases have");
         match (self.cases, self.lost.as_slice()) {
             (0, _) => None,
+            (_, lost) if lost.len() >= MOST_LOSSES => Some(format!(
+                "{cases} no result: the measurement ended when {} were lost. Run it again without them.",
+                lost.join(", ")
+            )),
             (_, lost) if lost.is_empty() || !self.is_connected_once => {
                 Some(format!("{cases} no result: use a longer --budget."))
             }
@@ -92,7 +99,7 @@ impl Missing {
 ///
 /// # Errors
 /// When it cannot be read, or a host has no name that a list may hold.
-pub fn missing(coordinator: &Coordinator, directory: &Path) -> Result<Missing, Error> {
+pub(super) fn missing(coordinator: &Coordinator, directory: &Path) -> Result<Missing, Error> {
     let Record { file, .. } = read_run(directory)?;
     let known = |host: &str| file.machine.host == host || file.hosts.iter().any(|machine| machine.host == host);
     let gone = coordinator.hosts().iter().filter(|host| !known(&host.name));
@@ -118,6 +125,8 @@ mod tests {
         // PyTorch's ranks are connected again, so that only time can have been missing.
         says("1 case has no result: use a longer --budget", note(&["n3"], false, 1));
         says("1 case has no result: use a longer --budget", note(&[], true, 1));
+        let three = ["n3", "n5", "n9"];
+        says("4 cases have no result: the measurement ended when n3, n5, n9 were lost", note(&three, false, 4));
         let failed =
             Missing { lost: vec!["n3".to_owned()], others_failed: Some("no space".to_owned()), ..Missing::default() };
         says("the other nodes could not continue without n3: no space", failed.note());

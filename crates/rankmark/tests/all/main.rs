@@ -15,6 +15,7 @@ mod disturbed_jobs;
 mod documented;
 mod dry_run;
 mod dumps;
+mod emulated_fleet;
 mod endings;
 mod equal_runs;
 mod expected;

@@ -93,6 +93,20 @@ impl Hosts {
         run(&format!("tc qdisc replace dev {} {bucket}", self.end(host)))
     }
 
+    /// Leads what two hosts send to each other over a link of their own, of this bandwidth.
+    pub(crate) fn limit_pair(&self, pair: [usize; 2], rate: &str) -> Result<(), String> {
+        let [one, other] = pair.map(|host| self.space(host));
+        let ends = pair.map(|host| format!("pair{host}"));
+        run(&format!("ip link add {} netns {one} type veth peer name {} netns {other}", ends[0], ends[1]))?;
+        for (at, (space, end)) in [one, other].iter().zip(&ends).enumerate() {
+            let (own, peer) = (pair[at] + 1, pair[1 - at] + 1);
+            run(&format!("ip -n {space} link set {end} up"))?;
+            run(&format!("ip -n {space} route add 10.77.0.{peer}/32 dev {end} src 10.77.0.{own}"))?;
+            run(&format!("tc -n {space} qdisc replace dev {end} root tbf rate {rate} burst 128kb latency 50ms"))?;
+        }
+        Ok(())
+    }
+
     /// Gives a host a second interface, `side0`, which the kernel lists before the one that leads to the others.
     pub(crate) fn add_interface(&self, host: usize) {
         let space = self.space(host);
