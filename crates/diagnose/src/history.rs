@@ -69,7 +69,8 @@ fn history(machine: String, mut runs: Vec<Run>) -> History {
         let values: Vec<f64> = series.points.iter().map(|point| point.median_s).collect();
         series.noise = noise_around(&values, &changes);
         let mut edges: Vec<usize> = changes.iter().map(|change| change.at).collect();
-        edges.insert(0, 0);
+        // Runs before are not searched, so they belong to no level.
+        edges.insert(0, values.len().saturating_sub(stats::MOST_FOR_A_CHANGE));
         edges.push(values.len());
         let change = |(index, change): (usize, &stats::ChangePoint)| SeriesChange {
             at: change.at,

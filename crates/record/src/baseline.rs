@@ -34,7 +34,8 @@ pub fn list_baselines(folder: &Path) -> Result<Vec<(String, usize)>, StoreError>
     let mut found = Vec::new();
     for name in names(folder)? {
         let runs = runs_of(&folder.join(&name))?.len();
-        found.push((name, runs));
+        // A folder that is left without its runs is not a baseline.
+        found.extend((runs > 0).then_some((name, runs)));
     }
     Ok(found)
 }
@@ -47,7 +48,8 @@ pub fn read_baseline(folder: &Path, name: &str) -> Result<Vec<Record>, StoreErro
     let own = folder.join(checked(name)?);
     let runs = if own.is_dir() { runs_of(&own)? } else { Vec::new() };
     if runs.is_empty() {
-        let names = names(folder).unwrap_or_default();
+        let known = list_baselines(folder).unwrap_or_default();
+        let names: Vec<String> = known.into_iter().map(|(name, _)| name).collect();
         let known = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
         return Err(StoreError::new(format!("there is no baseline `{name}` in {}", folder.display()))
             .cause(format!("existing baselines: {known}"))
@@ -59,8 +61,9 @@ pub fn read_baseline(folder: &Path, name: &str) -> Result<Vec<Record>, StoreErro
 /// A record as baselines have it. It is made before anything of a baseline is removed.
 #[derive(Debug)]
 pub struct CompactRecord {
-    /// When its run started: the name of its folder.
-    started: FileName,
+    /// The name of its folder: when its run started, and the digest of an imported record's figures, because one import makes
+    /// several records of one date.
+    folder: FileName,
     /// The text of `run.json`.
     file: Vec<u8>,
     /// The text of `cases.jsonl`.
@@ -75,14 +78,19 @@ impl CompactRecord {
     pub fn new(record: &Record, redaction: Option<&mut Redaction>) -> Result<Self, StoreError> {
         // Runs of one second differ in their fraction.
         let started: String = record.file.started.chars().filter(char::is_ascii_alphanumeric).take(40).collect();
-        let started = FileName::checked(&started).unwrap_or(FileName::literal("run"));
+        let started = if started.is_empty() { "run".to_owned() } else { started };
+        let name = match record.imported_figures() {
+            Some(figures) => format!("{started}-{}", &figures[..8]),
+            None => started,
+        };
+        let folder = FileName::checked(&name).unwrap_or(FileName::literal("run"));
         let failed = |error: serde_json::Error| StoreError::new("the record cannot be written compactly").cause(error);
         let (file, cases) = texts(record).map_err(failed)?;
         let (file, cases) = match redaction {
             Some(redaction) => redacted(file, cases, redaction)?,
             None => (file, cases),
         };
-        Ok(Self { started, file, cases })
+        Ok(Self { folder, file, cases })
     }
 }
 
@@ -91,10 +99,10 @@ impl CompactRecord {
 /// # Errors
 /// When it cannot be written.
 pub fn save_baseline(folder: &Path, name: &str, record: &CompactRecord) -> Result<Option<PathBuf>, StoreError> {
-    let CompactRecord { started, file, cases } = record;
+    let CompactRecord { folder: run_folder, file, cases } = record;
     let baseline = checked(name)?;
     let own = folder.join(&baseline);
-    let run = own.join(started);
+    let run = own.join(run_folder);
     if run.join(RUN_FILE).symlink_metadata().is_ok() {
         return Ok(None);
     }
@@ -103,7 +111,7 @@ pub fn save_baseline(folder: &Path, name: &str, record: &CompactRecord) -> Resul
         return Err(StoreError::new(format!("the baseline `{name}` holds {MOST_RUNS} runs")).hint("use --replace"));
     }
     // The run file last: it is what makes the folder a record.
-    let held = Folder::make_named(folder).and_then(|folder| folder.make(&baseline)?.make(started));
+    let held = Folder::make_named(folder).and_then(|folder| folder.make(&baseline)?.make(run_folder));
     let held = held.map_err(|error| failed(&run, &error))?;
     for (name, text) in [(FileName::literal(CASES_FILE), cases), (FileName::literal(RUN_FILE), file)] {
         let path = run.join(&name);

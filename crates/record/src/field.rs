@@ -171,3 +171,55 @@ pub fn described_fields(abouts: &[&'static About]) -> Vec<(String, String)> {
     };
     found.into_iter().map(line).collect()
 }
+
+/// What stands for the value of a field in help.
+pub fn field_value(field: &Field) -> &'static str {
+    match field.kind {
+        Kind::Whole(..) => "N",
+        Kind::Bytes => "BYTES",
+        Kind::Seconds => "TIME",
+        Kind::Bandwidth => "BANDWIDTH",
+        Kind::Ratio => "SHARE",
+        Kind::Bool => "BOOL",
+        Kind::Word(_) => "WORD",
+        Kind::Choice(_) => "CHOICE",
+        Kind::Text | Kind::Texts => "TEXT",
+    }
+}
+
+/// The words of a list, or where they are many, the first of them: `rankmark list fields` has them all.
+fn some(words: &[&str]) -> String {
+    const ROOM: usize = 60;
+    let (all, mut shown) = (words.join(", "), String::new());
+    if all.len() <= ROOM {
+        return all;
+    }
+    for word in words {
+        if shown.len() + word.len() > ROOM / 2 {
+            break;
+        }
+        shown.push_str(&format!("{word}, "));
+    }
+    format!("{shown}...")
+}
+
+/// Help of a field in one line: what it is, its words, its default, which is the values that the command sweeps where it does.
+pub fn field_help(field: &Field, swept: Option<&str>) -> String {
+    let mut help = field.doc.to_owned();
+    if let Kind::Word(words) = field.kind {
+        help.push_str(&format!(" [{}]", some(&words())));
+    }
+    if let Kind::Choice(variants) = field.kind {
+        let options = |variant: &terms::Variant| -> String {
+            let names: Vec<String> = variant.options.iter().map(|option| format!("{}=...", option.name)).collect();
+            if names.is_empty() { String::new() } else { format!(":{}", names.join(",")) }
+        };
+        let shown: Vec<String> = variants.iter().map(|one| format!("{}{}", one.name, options(one))).collect();
+        help.push_str(&format!(" [{}]", shown.join(" ")));
+    }
+    // A switch is off.
+    if let Some(default) = swept.or(field.default).filter(|default| *default != "false") {
+        help.push_str(&format!(" (default: {default})"));
+    }
+    help
+}

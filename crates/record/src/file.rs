@@ -7,6 +7,7 @@ mod folder;
 mod held;
 mod name;
 
+use std::ffi::OsString;
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
@@ -78,8 +79,31 @@ pub fn replace_by(
 pub fn replace_named(path: &Path, content: &[u8]) -> io::Result<()> {
     let name = path.file_name().ok_or(io::ErrorKind::InvalidFilename)?;
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let temporary = format!(".{}.{}.part", name.display(), std::process::id());
-    Folder::make_named(folder)?.replace_at(Path::new(name), temporary.as_ref(), |file| file.write_all(content))
+    Folder::make_named(folder)?.replace_at(Path::new(name), &temporary(path), |file| file.write_all(content))
+}
+
+/// Writes a file that the user names, with these permissions. One that is there is replaced only where `replace` says so, whole
+/// or not at all; a link is then replaced itself.
+///
+/// # Errors
+/// When it cannot be written, or is there and may not be replaced ([`io::ErrorKind::AlreadyExists`]).
+pub fn create_named(path: &Path, content: &[u8], mode: u32, replace: bool) -> io::Result<()> {
+    if !replace {
+        return create(path, content, mode);
+    }
+    let new = path.with_file_name(temporary(path));
+    create(&new, content, mode)?;
+    fs::rename(&new, path).inspect_err(|_| drop(fs::remove_file(&new)))
+}
+
+fn create(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
+    file.write_all(content).inspect_err(|_| drop(fs::remove_file(path)))
+}
+
+/// The name under which a file is written before it takes its place.
+fn temporary(path: &Path) -> OsString {
+    format!(".{}.{}.part", path.file_name().unwrap_or_default().display(), std::process::id()).into()
 }
 
 /// Adds to the end of a file that the user names, or that the system does for the user; it is made if it is not there.

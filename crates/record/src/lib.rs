@@ -28,6 +28,7 @@ mod machine;
 mod machine_profile;
 mod merge;
 mod metrics;
+mod misplaced;
 mod origin;
 pub mod pack;
 pub mod plan;
@@ -63,7 +64,9 @@ pub use explained::{
     Blame, EXPLAINED_FILE, EXPLAINED_VERSION, Explained, ExplainedCase, ExplainedFinding, ExplainedTable,
     ExplainedWithout, Lane, Lanes, Phases, Waterfall, read_explained, write_explained,
 };
-pub use field::{About, Better, Command, Metric, SYNONYMS, Shape, Sweep, described_fields, read_value};
+pub use field::{
+    About, Better, Command, Metric, SYNONYMS, Shape, Sweep, described_fields, field_help, field_value, read_value,
+};
 pub use interleaved::{ComparedCase, Interleaved, Side, declare_sides, of_side};
 pub use job_calls::JobCalls;
 pub use json::{from_json, to_json};
@@ -79,6 +82,7 @@ pub use machine_profile::{
 };
 pub use merge::{merge, merge_explained, write_merged};
 pub use metrics::Key;
+pub use misplaced::{fields_for, one_list};
 pub use origin::{DatedBy, Imported, Part};
 pub use plan::{Plan, PlanError, PlanErrors};
 pub use profile::{CEILING, Ceiling, CeilingKind, Profile};

@@ -40,6 +40,8 @@ pub fn merge(mut parts: Vec<(String, Record)>) -> Result<Record, Error> {
     file.simulated = parts.iter().any(|(_, part)| part.file.simulated);
     (file.imported, file.launcher, file.command_line) = (None, Vec::new(), Vec::new());
     (file.hosts, file.placement, file.backends, file.profiles) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    // The first record may be a merged one.
+    file.merged.clear();
     let (mut cases, mut damaged, mut notes, mut round) = (Vec::new(), Vec::new(), Vec::new(), 0);
     for (directory, record) in parts {
         let Record { file: mut of, cases: lines, end, damaged: lost, notes: its_notes } = record;
@@ -94,7 +96,8 @@ fn part(directory: String, of: &mut RunFile, merged: &RunFile, cases: usize, fir
         machine: of.machine.clone(),
         versions: other(&of.versions, &merged.versions),
         environment: other(&of.environment, &merged.environment),
-        imported: of.imported.take(),
+        // Of a merged record that has imported ones: it cannot be resumed, either.
+        imported: of.imported.take().or_else(|| of.merged.iter().find_map(|inner| inner.imported.clone())),
         cases,
         first_round,
         end: RunEnd::Ended,
@@ -334,6 +337,19 @@ mod tests {
         assert_eq!(parts, [("r0", "a", 1), ("r1", "b", 2)]);
         assert_eq!(all.file.versions.keys().collect::<Vec<_>>(), ["a"], "what differs is with its part");
         assert_eq!(all.file.merged[1].versions["b"], "b");
+    }
+
+    #[test]
+    fn a_merged_record_is_one_part() {
+        let mut imported = record("a", &[("2", "cpu")], 2);
+        imported.file.imported = Some(crate::Imported::default());
+        let first = merged(vec![record("a", &[("1", "cpu")], 3), imported]).unwrap();
+        let all = merged(vec![first, record("a", &[("3", "cpu")], 1)]).unwrap();
+        let parts = all.file.merged.iter().map(|part| (part.directory.as_str(), part.cases, part.first_round));
+        assert_eq!(parts.collect::<Vec<_>>(), [("r0", 2, 0), ("r1", 1, 5)]);
+        let rounds: Vec<&[u32]> = all.cases.iter().map(|line| line.trial_round.as_slice()).collect();
+        assert_eq!(rounds, [&[0, 1, 2][..], &[3, 4], &[5]]);
+        assert!(all.file.merged[0].imported.is_some() && all.file.merged[1].imported.is_none());
     }
 
     #[test]

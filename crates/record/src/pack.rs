@@ -3,6 +3,7 @@
 //! Links are never followed. What is not a file of a record is left out and named.
 
 mod redact;
+mod said;
 mod unpack;
 mod words;
 
@@ -22,7 +23,7 @@ use crate::store::{
 };
 
 pub use redact::{Names, Redaction, Replaced};
-pub use unpack::{is_packed, unpack, unpack_once};
+pub use unpack::{beside, is_packed, unpack, unpack_once};
 pub use words::words;
 
 /// The folders of a report's pictures and of traces, with the kinds of files in them.

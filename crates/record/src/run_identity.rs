@@ -35,6 +35,11 @@ impl RunIdentity {
 }
 
 impl Record {
+    /// The digest of an imported record's figures, which tells it from others of the same date; None of a measured one.
+    pub(crate) fn imported_figures(&self) -> Option<String> {
+        self.file.imported.as_ref().map(|_| figures(&self.cases))
+    }
+
     /// What tells its run from other runs.
     pub fn identity(&self) -> RunIdentity {
         let is_whole = |line: &&CaseLine| line.status == Status::Ok && !line.lacks_trials();
@@ -46,7 +51,7 @@ impl Record {
             id: self.file.id.clone(),
             started: self.file.started.clone(),
             host: self.file.machine.host.clone(),
-            figures: self.file.imported.as_ref().map_or_else(String::new, |_| figures(&self.cases)),
+            figures: self.imported_figures().unwrap_or_default(),
             holds: (self.cases.iter().filter(is_whole).count(), has_ended),
         }
     }

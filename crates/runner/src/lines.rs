@@ -163,9 +163,10 @@ fn complete(
     line.metrics.extend(known.iter().map(|(name, value)| (name, value.clone())));
 }
 
-/// The gates of the case that the line misses, each with the value.
+/// The gates of the case that the line misses, each with the value. What a plan answered has no time, and is judged, too.
 pub(crate) fn missed(case: &Case, line: &CaseLine) -> Vec<String> {
-    let Some(benchmark) = benchmark(&case.benchmark).filter(|_| line.time_s.is_some()) else { return Vec::new() };
+    let is_judged = line.time_s.is_some() || line.status == Status::Ok;
+    let Some(benchmark) = benchmark(&case.benchmark).filter(|_| is_judged) else { return Vec::new() };
     let expected = Sampling::of(case).map_or_else(|_| Vec::new(), |sampling| sampling.expect);
     let gates = expected.into_iter().filter_map(|text| Some((Gate::parse(&text, benchmark.about()).ok()?, text)));
     gates.filter_map(|(gate, text)| Some(format!("{text}: {}", gate.miss(line)?))).collect()

@@ -513,6 +513,21 @@ impl RunState<'_> {
             self.setup.observer.ends(line);
         }
         self.lines = lines;
+        self.judge_those_before()
+    }
+
+    /// Gates of cases that an earlier run of this record completed, and was killed before it judged them.
+    fn judge_those_before(&mut self) -> Result<(), StoreError> {
+        let (plan, done) = (&self.setup.plan.cases, &self.setup.done);
+        let unjudged = |line: &&CaseLine| done.contains(&line.id) && line.gates_missed.is_empty();
+        for line in self.setup.before.iter().filter(unjudged) {
+            let Some(case) = plan.iter().find(|case| case.id == line.id) else { continue };
+            let gates_missed = lines::missed(case, line);
+            if !gates_missed.is_empty() {
+                let judged = CaseLine { gates_missed, ..CaseLine::clone(line) };
+                self.driver.setup.store.append(&judged, &[])?;
+            }
+        }
         Ok(())
     }
 }

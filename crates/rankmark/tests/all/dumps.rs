@@ -56,6 +56,10 @@ fn the_root_of_a_hang_is_named_alone_and_the_others_as_waiting() {
     ];
     let place = Place::new();
     let (text, json) = explained(&place, &dumps);
+    // Nothing measures it again: what is known of it stays.
+    let kept = place.read("text/cases.jsonl");
+    place.run("run --resume text").refuses(&["text cannot be resumed: nothing measures `"]);
+    assert_eq!(place.read("text/cases.jsonl"), kept);
     let root = "Rank 3 did not reach all_reduce #2 of 2 and waits in no call; rank 2 waits in it: train_step (train.py:40); the last \
                 call of rank 3 is all_reduce #1 of 4";
     assert!(text.contains(root), "{text}");

@@ -161,6 +161,23 @@ fn another_plan_is_refused() {
     assert_eq!(place.read("out/cases.jsonl"), before);
 }
 
+/// A run that is killed between its last trial and its end has judged nothing.
+#[test]
+fn gates_of_a_killed_run_are_checked_when_it_is_resumed() {
+    let place = recorded();
+    place.run("run plan.yaml --set expect=time_s<=1ns --output-dir killed").exits(1);
+    let mut lines = String::new();
+    for mut line in place.cases("killed") {
+        let members = line.as_object_mut().unwrap();
+        assert!(members.remove("gates_missed").is_some(), "{line}");
+        members.remove("crc32");
+        lines += &format!("{line}\n");
+    }
+    place.write("killed/cases.jsonl", lines);
+    let ended = place.run("run --resume killed").exits(1);
+    assert!(ended.out.contains("time_s<=1ns: it is "), "{}", ended.out);
+}
+
 #[test]
 fn without_its_case_lines_a_record_is_refused_and_samples_are_not_needed() {
     let place = recorded();

@@ -3,9 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use crate::store::SAMPLES_FILE;
-use crate::{CaseLine, Explained, Part, Record, Store, StoreError, read_explained, read_samples, write_explained};
+use crate::{
+    CaseLine, Explained, Part, Record, SampleLines, Store, StoreError, read_explained, read_samples, write_explained,
+};
 
 /// Writes a merged record of the records in these directories, whose runs have these identities: its lines, and their samples.
+/// Samples that are damaged are left out, and named in [`Record::damaged`].
 ///
 /// # Errors
 /// When the samples of a record cannot be read, or the merged record cannot be written.
@@ -14,25 +17,40 @@ pub fn write_merged(
     (directories, ids): (&[PathBuf], &[String]),
     target: &Path,
 ) -> Result<(), StoreError> {
+    // Before anything is written: samples that cannot be read leave no half record behind.
+    let opened: Result<Vec<Option<SampleLines>>, StoreError> =
+        directories.iter().zip(ids).map(|(directory, id)| open_samples(directory, id)).collect();
+    let mut opened = opened?;
+    opened.iter_mut().flatten().for_each(|samples| merged.damaged.append(&mut samples.damaged));
     let mut store = Store::create(target, &merged.file)?;
     store.append_all(&merged.cases)?;
-    for ((directory, part), id) in directories.iter().zip(&merged.file.merged).zip(ids) {
-        copy_samples((directory, id), part, &merged.cases, &mut store)?;
+    // A record may also have samples of a case without a result, whose line is that of another part.
+    let mut rest = merged.cases.as_slice();
+    for (part, samples) in merged.file.merged.iter().zip(&mut opened) {
+        let (own, others) = rest.split_at(part.cases.min(rest.len()));
+        rest = others;
+        if let Some(samples) = samples {
+            copy_samples(samples, part, own, &mut store)?;
+        }
     }
     store.finish(&mut merged.file)
 }
 
-/// Samples, with their rounds as the merged record counts them. A record without samples, such as an imported one, has none.
+/// The samples of a record. One without samples, such as an imported one, has none.
+fn open_samples(directory: &Path, id: &str) -> Result<Option<SampleLines>, StoreError> {
+    match directory.join(SAMPLES_FILE).symlink_metadata() {
+        Ok(_) => read_samples(directory, id).map(Some),
+        Err(_) => Ok(None),
+    }
+}
+
+/// Samples of the part's own cases, with their rounds as the merged record counts them.
 fn copy_samples(
-    (directory, id): (&Path, &str),
+    samples: &mut SampleLines,
     part: &Part,
     cases: &[CaseLine],
     store: &mut Store,
 ) -> Result<(), StoreError> {
-    if directory.join(SAMPLES_FILE).symlink_metadata().is_err() {
-        return Ok(());
-    }
-    let mut samples = read_samples(directory, id)?;
     for line in cases {
         for mut trial in samples.of_case(&line.id)? {
             trial.round += part.first_round;

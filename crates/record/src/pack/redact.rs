@@ -5,6 +5,7 @@
 
 use std::collections::HashSet;
 
+use crate::Record;
 use crate::secrets::{masked_file, masks};
 
 /// Folders that hold home folders. In pieces: no path of one machine stands in this repository (`cargo xtask tidy`).
@@ -23,6 +24,36 @@ pub struct Names {
     pub users: Vec<(String, Option<String>)>,
     /// Words that records use for something else.
     pub words: HashSet<String>,
+}
+
+impl Names {
+    /// The hosts of a record and this one, and the user whose environment has these variables. `words` are those of records.
+    pub fn new(
+        record: Record,
+        this_host: String,
+        words: HashSet<String>,
+        variable: impl Fn(&str) -> Option<String>,
+    ) -> Self {
+        let mut hosts = vec![record.file.machine.host];
+        hosts.extend(record.file.hosts.into_iter().map(|machine| machine.host));
+        hosts.extend(record.file.placement.into_iter().flat_map(|placement| placement.hosts));
+        hosts.extend(record.cases.into_iter().flat_map(|line| line.clocks).map(|clock| clock.host));
+        // The record need not be of this host; where it is not, its name is no reason to refuse anything.
+        hosts.extend(Some(this_host).filter(|host| !words.contains(host)));
+        let mut seen = HashSet::new();
+        hosts.retain(|host| !host.is_empty() && seen.insert(host.clone()));
+        let users = ["USER", "LOGNAME", "SUDO_USER"].into_iter().filter_map(&variable);
+        let mut users: Vec<(String, Option<String>)> = users.map(|user| (user, None)).collect();
+        // `/` is nobody's, and a slash at the end is not part of a home folder's name.
+        let home = variable("HOME").map(|home| home.trim_end_matches('/').to_owned());
+        if let Some(home) = home.filter(|home| !home.is_empty()) {
+            match users.first_mut() {
+                Some(user) => user.1 = Some(home),
+                None => users.push((home.rsplit('/').next().unwrap_or_default().to_owned(), Some(home))),
+            }
+        }
+        Self { hosts, users, words }
+    }
 }
 
 /// What was replaced.
@@ -92,8 +123,9 @@ impl Redaction {
         };
         let mut hosts: Vec<&str> = Vec::new();
         for host in &self.names.hosts {
-            // `node1.example.org` and `node1` are one host.
-            let short = host.split('.').next().unwrap_or(host);
+            // `node1.example.org` and `node1` are one host. The first part of `10.0.0.7` may be any number of a record.
+            let first = host.split('.').next().filter(|first| !first.bytes().all(|byte| byte.is_ascii_digit()));
+            let short = first.unwrap_or(host);
             if is_word(host) || is_word(short) {
                 return Err(host.clone());
             }
@@ -260,6 +292,13 @@ mod tests {
         assert_eq!(text, "host-1 kvm vm2 host-1_x user-1-b HOME/user-2 annual");
         let vm = redaction.replaced().into_iter().find(|found| found.name == "vm").unwrap();
         assert_eq!((vm.times, vm.within_words), (2, 2));
+    }
+
+    #[test]
+    fn a_number_is_no_short_name_of_a_host() {
+        let known = names(&["10.0.0.7", "12.example.org"], &[], &[]);
+        let (text, _) = redacted(known, r#"{"ranks":10,"bytes":12,"hosts":["10.0.0.7","10.0.0.70","12.example.org"]}"#);
+        assert_eq!(text, r#"{"ranks":10,"bytes":12,"hosts":["host-1","10.0.0.70","host-2"]}"#);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::cell::Cell;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read};
-use std::path::{Component, Path};
+use std::path::{Component, Path, PathBuf};
 use std::rc::Rc;
 
 use flate2::read::MultiGzDecoder;
@@ -134,6 +134,14 @@ fn fill(directory: &Folder, file: &Path) -> Result<(), StoreError> {
     })
 }
 
+/// Where a packed record is unpacked to without further words: `d1.pack` and `d1.tar.gz` into `d1`.
+pub fn beside(path: &Path) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let stem = [".tar.gz", ".tgz", ".pack"].iter().find_map(|ending| name.strip_suffix(ending));
+    let stem = stem.filter(|stem| !stem.is_empty());
+    path.with_file_name(stem.map_or_else(|| format!("{name}.record"), str::to_owned))
+}
+
 /// Unpacks a record into a directory, unless that holds it already. Whether it was unpacked now.
 ///
 /// # Errors
@@ -186,6 +194,13 @@ fn place(path: &Path) -> Option<(Option<&'static FileName>, FileName)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_archive_is_unpacked_beside_itself() {
+        for (path, directory) in [("d1.pack", "d1"), ("a/d1.tar.gz", "a/d1"), ("d1.tgz", "d1"), ("d1", "d1.record")] {
+            assert_eq!(beside(Path::new(path)), Path::new(directory), "{path}");
+        }
+    }
 
     #[test]
     fn only_files_of_a_record_have_a_place() {

@@ -18,6 +18,17 @@ pub struct RecordFolders {
 }
 
 impl RecordFolders {
+    /// The record that a directory is; else the records in it, and not below it.
+    ///
+    /// # Errors
+    /// When it is none, and cannot be listed.
+    pub fn at(directory: &Path) -> io::Result<Self> {
+        match directory.join(RUN_FILE).symlink_metadata() {
+            Ok(_) => Ok(Self { records: vec![directory.to_owned()], unreadable: Vec::new() }),
+            Err(_) => Self::within(directory),
+        }
+    }
+
     /// The records in a folder, and not below it.
     ///
     /// # Errors
@@ -35,6 +46,12 @@ impl RecordFolders {
         let mut found = Self::default();
         found.search(folder, DEPTH);
         found
+    }
+
+    /// The records, once `warn` was told of each folder that cannot be looked into.
+    pub fn readable(self, warn: &mut dyn FnMut(&str)) -> Vec<PathBuf> {
+        self.unreadable.iter().for_each(|(folder, error)| warn(&why(folder, error)));
+        self.records
     }
 
     fn search(&mut self, folder: &Path, depth: usize) {

@@ -8,6 +8,8 @@ use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use rustix::io::Errno;
+
 use super::{LOCK, LOCK_FILE, StoreError};
 use crate::file::{Access, HeldFolder, open_inside_by};
 
@@ -32,7 +34,7 @@ impl Lock {
             match file.try_lock() {
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) => return Err(in_use(directory, &mut file)),
-                Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => {
+                Err(TryLockError::Error(error)) if lacks_locks(&error) => {
                     notes.push(format!(
                         "{} is on a file system without locks: two runs could write to it at the same time",
                         directory.display()
@@ -53,6 +55,11 @@ impl Lock {
     }
 }
 
+/// Whether the file system has no locks: it does not know them, or it is NFS and no `lockd` or `statd` serves them.
+fn lacks_locks(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::Unsupported || error.raw_os_error() == Some(Errno::NOLCK.raw_os_error())
+}
+
 fn in_use(directory: &Path, file: &mut File) -> StoreError {
     let mut text = String::new();
     let read = file.rewind().and_then(|()| file.take(32).read_to_string(&mut text));
@@ -68,6 +75,18 @@ impl Drop for Lock {
         // fails (a read-only file system by now) harms nothing: an unlocked file is not an obstacle.
         if self.file.is_some() {
             let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_system_without_locks_is_told_from_one_that_fails() {
+        for (errno, lacks) in [(Errno::NOLCK, true), (Errno::NOSYS, true), (Errno::IO, false), (Errno::ACCESS, false)] {
+            assert_eq!(lacks_locks(&io::Error::from(errno)), lacks, "{errno}");
         }
     }
 }

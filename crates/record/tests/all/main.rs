@@ -1,5 +1,6 @@
 //! Tests of the record: plans, their errors, the store, the schemas.
 
+mod baselines;
 mod choices;
 mod damage;
 mod expansion;
@@ -11,6 +12,7 @@ mod full_disk;
 mod hostile;
 mod line;
 mod links;
+mod merging;
 mod plan_errors;
 mod regressions;
 mod renamed;
