@@ -78,7 +78,9 @@ class Channel:
     def send(self, kind: str, content: Any) -> None:
         """Sends a message. A number that JSON has no word for is refused before anything is sent."""
         assert kind in FROM_RANK
-        payload = json.dumps({kind: content}, separators=(",", ":"), allow_nan=False).encode()
+        text = json.dumps({kind: content}, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
+        # A path that is not UTF-8 holds what no other language reads in JSON.
+        payload = text.encode(errors="replace")
         frame = self._sealer.seal(payload)
         try:
             self.stream.sendall(frame)

@@ -14,7 +14,7 @@ import torch
 import torch.distributed as dist
 
 from .calls import All, Call, Operation, bind
-from .group import TorchGroup, first_line, freed, waits
+from .group import TorchGroup, bytes_of, first_line, freed, waits
 from .pattern import PERIOD, Number, Pattern
 from .random_floats import Random
 from .rank import TOLD, Failure, Prepared, WrongReport
@@ -125,9 +125,10 @@ class Collective:
         self.messages = 2 if self.op == "ping_pong" else in_flight
         self.both_ways = values.get("direction") == "both_ways"
         self.dtype = DTYPES[values.get("dtype", "u8")]
-        self.count = int(values.get("bytes", 0)) // self.dtype.itemsize
+        element = bytes_of(self.dtype)
+        self.count = int(values.get("bytes", 0)) // element
         self.reduce = getattr(dist.ReduceOp, REDUCTIONS[values.get("reduce", "sum")])
-        self.counts = _counts(values, ranks, self.dtype.itemsize) if self.op == "all_to_allv" else []
+        self.counts = _counts(values, ranks, element) if self.op == "all_to_allv" else []
         in_place = self.op in IN_PLACE
         seed = int(values.get("seed", 1))
         make = Random if values.get("data") == "random" else Pattern
@@ -289,7 +290,8 @@ class Collective:
         outputs = [got for _, got in self.buffers if self.op != "reduce" or self.rank == self.peer]
         result = torch.cat(outputs).cpu() if outputs else self.buffers[0][1][:0].cpu()
         # In place, each call works on what the one before left.
-        self.watch.note(calls if self.pattern.in_place and self.pattern.reduces else 1, result)
+        calls = calls if self.pattern.in_place and self.pattern.reduces else 1
+        self.watch.note(calls, result, self.buffers[0][1].numel())
 
     def _displaced(self, number: int) -> int:
         """Elements that every table is displaced by in the buffers of this operation."""
@@ -350,7 +352,7 @@ class Collective:
         return segments
 
     def _compare(self, number: int, buffer: torch.Tensor, segment: Segment, report: WrongReport) -> None:
-        bits = BITS[self.dtype.itemsize]
+        bits = BITS[buffer.element_size()]
         held, table = buffer.view(bits), segment[2].view(bits)
         report.compared += segment[1]
         # Indices go on from one operation's buffer to the next one's.
@@ -397,7 +399,7 @@ class Collective:
         """Changes an element of the outputs, counted through all of them: a bit of its most significant byte is
         flipped.
         """
-        length, size = self.buffers[0][1].numel(), self.dtype.itemsize
+        length, size = self.buffers[0][1].numel(), self.buffers[0][1].element_size()
         if length:
             number, index = divmod(element % (length * len(self.buffers)), length)
             self.buffers[number][1].view(torch.uint8)[index * size + size - 1] ^= 0x40

@@ -107,8 +107,9 @@ class TorchGroup:
             raise Failure(f"broadcast: {first_line(error)}") from None
 
 
-# How ranks find each other: given the channel, this rank and the number of ranks. Collective.
-Meet = Callable[[Channel, int, int], dist.Store]
+# How ranks find each other: given the channel, this rank and the number of ranks. Collective. The result is quoted
+# because a torch without torch.distributed, which is refused later, has no stores.
+Meet = Callable[[Channel, int, int], "dist.Store"]
 
 
 def meet_in_memory(channel: Channel, rank: int, size: int) -> dist.Store:
@@ -126,9 +127,13 @@ def meet_at(host: str) -> Meet:
             return dist.TCPStore(host, port, is_master=False, timeout=MEETING)
         listener = socket.create_server((host, 0), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
         port = listener.getsockname()[1]
-        store = dist.TCPStore(
-            host, port, is_master=True, wait_for_workers=False, timeout=MEETING, master_listen_fd=listener.detach()
-        )
+        words: dict[str, Any] = {"is_master": True, "wait_for_workers": False, "timeout": MEETING}
+        words["master_listen_fd"] = listener.detach()
+        try:
+            store = dist.TCPStore(host, port, **words)
+        except NotImplementedError:
+            # torch 2.4 to 2.7 listens with libuv unless told otherwise, and cannot take over a socket for it.
+            store = dist.TCPStore(host, port, use_libuv=False, **words)
         channel.all_gather(str(port).encode())
         return store
 
@@ -240,6 +245,11 @@ def freed(place: torch.device) -> Callable[[], None] | None:
         torch.cuda.empty_cache()
 
     return give_back
+
+
+def bytes_of(dtype: torch.dtype) -> int:
+    """Bytes of an element: a dtype itself can tell since torch 2.1."""
+    return int(torch.empty(0, dtype=dtype).element_size())
 
 
 def compute_on(threads: int) -> None:

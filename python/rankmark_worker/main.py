@@ -77,8 +77,8 @@ def start(channel: Channel, hook: Hook, rank: int, invitation: Invitation) -> Ra
     """Opens the process group. torch is imported only now, where its absence can be told."""
     try:
         from . import collective, group, hardware, primitive, startup, training
-    except (ImportError, OSError, RuntimeError, ValueError) as error:
-        # All but the first: a library that torch loads is missing, or does not fit.
+    except (AttributeError, ImportError, OSError, RuntimeError, ValueError) as error:
+        # All but ImportError: a library that torch loads is missing, or does not fit.
         raise Failure(f"{sys.executable} (Python {sys.version.split()[0]}) has no PyTorch: {error}", True) from None
     fields, ranks = invitation.fields, invitation.ranks
     # As torchrun does. What fills and checks buffers must leave no threads behind that spin while calls are timed.

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from . import overlapped, xla
-from .group import first_line, freed, waits
+from .group import bytes_of, first_line, freed, waits
 from .product import EXACT, GAMMA, PERIODS, Attention, Comparison, Pattern, fill, rounding
 from .rank import Failure, Prepared, WrongReport
 from .steps import Run, Step, Task, communication_only, compute_only, sequential
@@ -40,7 +40,8 @@ def prepare(values: dict[str, Any], rank: int, ranks: int, place: torch.device) 
 def failure(recipe: dict[str, Any], error: BaseException) -> Failure:
     """What torch says, and whether it lacks something."""
     text = first_line(error)
-    lacking = isinstance(error, NotImplementedError) or "allocate" in text or any(word in text for word in LACKS)
+    absent = isinstance(error, (AttributeError, NotImplementedError))
+    lacking = absent or "allocate" in text or any(word in text for word in LACKS)
     return Failure(f"{recipe['step']} of torch {torch.__version__}: {text}", lacking)
 
 
@@ -54,8 +55,9 @@ class Summed(Pattern):
         # What the period must not divide: depths (sums could all be 0), and rows (ranks would hold equal ones).
         both = task.rows * task.depth if task.cut else task.depth
         block = both if any(both % period for period in PERIODS) else task.depth
-        super().__init__(task.seed, task.whole_depth, block, task.dtype.itemsize == 2)
-        self.alternates = task.dtype.itemsize == 2
+        narrow = bytes_of(task.dtype) == 2
+        super().__init__(task.seed, task.whole_depth, block, narrow)
+        self.alternates = narrow
         self.whole, largest = self.over_ranks()
         for turn in range(MOST_THINNED if self.alternates else 0):
             if largest <= EXACT[task.dtype]:
@@ -124,7 +126,7 @@ class Product:
             self.pattern: Pattern = summed
             self.whole = summed.whole
         else:
-            self.pattern = Pattern(task.seed, task.whole_depth, rows, task.dtype.itemsize == 2)
+            self.pattern = Pattern(task.seed, task.whole_depth, rows, bytes_of(task.dtype) == 2)
             self.whole = self.pattern.table(0, task.whole_depth)
         self.part = self.pattern.table(task.begin(task.rank), depth)
         # How far an element of the result may be off: `primitive::tolerance`.
@@ -329,7 +331,8 @@ class Primitive:
         try:
             self.step.run()
             self.meet()
-        except (RuntimeError, ValueError, NotImplementedError) as error:
+        except (AttributeError, RuntimeError, ValueError, NotImplementedError) as error:
+            # The first is of a function that came with a later torch.
             raise failure(self.recipe, error) from None
 
     def refill(self) -> None:
@@ -363,7 +366,7 @@ class Primitive:
         buffers = [
             held for held in vars(self.site).values() if isinstance(held, Tensor) and held.dtype == self.task.dtype
         ]
-        unique = {held.data_ptr(): held.nbytes for held in buffers}
+        unique = {held.data_ptr(): held.numel() * held.element_size() for held in buffers}
         multiplied = "scaled_dot_product_attention" if self.task.scheme == "attention" else "mm"
         # Ranks with GPUs meet over gloo: see `group`.
         meets = "gloo" if self.task.place.type == "cuda" else dist.get_backend()

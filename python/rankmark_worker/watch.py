@@ -150,8 +150,10 @@ class Watch:
         self.firsts: dict[int, torch.Tensor] = {}
         self.noted: dict[str, Any] = {"bits": None, "results": 0, "calls": None, "with_rank_0": False, "ranks": None}
 
-    def note(self, calls: int, result: torch.Tensor) -> None:
-        """Takes in what `calls` calls from fresh inputs left, in memory of the host. Collective."""
+    def note(self, calls: int, result: torch.Tensor, own: int | None = None) -> None:
+        """Takes in what `calls` calls from fresh inputs left, in memory of the host. Collective. `own`: elements of the
+        first operation, where a call makes several; None: all.
+        """
         noted = self.noted
         first = self.firsts.get(calls)
         if first is not None:
@@ -167,6 +169,7 @@ class Watch:
             noted["with_rank_0"] = True
             noted["ranks"] = noted["ranks"] or found
         if not self.firsts and result.numel():
-            noted["bits"] = in_short(self.dtype, result)
+            # Other cases are compared by index, and at one of a later operation they have another input.
+            noted["bits"] = in_short(self.dtype, result[:own])
         noted["results"] += 1
         self.firsts[calls] = result

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import os
 import sys
+import types
 import unittest
 from collections.abc import Iterator
 from pathlib import Path
@@ -196,6 +198,52 @@ class Buffers(unittest.TestCase):
         with mock.patch.object(dist, "_coalescing_manager", manager), self.assertRaises(Failure) as caught:
             self.prepared(op="reduce_scatter", dtype="i32", reduce="avg", call="coalesced").run()
         self.assertTrue(caught.exception.lacking and "can't be cast" in str(caught.exception))
+
+
+class Told:
+    """The channel of a rank that is alone."""
+
+    def all_gather(self, part: bytes) -> list[bytes]:
+        return [part]
+
+
+@unittest.skipUnless(HERE, "there is no torch")
+class Meeting(unittest.TestCase):
+    def test_a_torch_that_takes_over_no_socket_with_libuv_is_asked_without(self) -> None:
+        asked: list[dict[str, Any]] = []
+
+        def store(host: str, port: int, **words: Any) -> str:
+            asked.append(words)
+            if words.get("use_libuv", True):
+                raise NotImplementedError("The libuv TCPStore backend does not support this")
+            os.close(words["master_listen_fd"])
+            return f"{host}:{port}"
+
+        with mock.patch.object(dist, "TCPStore", store):
+            met = group.meet_at("127.0.0.1")(Told(), 0, 1)  # type: ignore[arg-type]
+        self.assertRegex(str(met), "^127.0.0.1:[1-9]")
+        self.assertEqual([words.get("use_libuv") for words in asked], [None, False])
+        self.assertEqual(asked[0]["master_listen_fd"], asked[1]["master_listen_fd"])
+
+    def test_ranks_meet_where_rank_0_listens(self) -> None:
+        store = group.meet_at("127.0.0.1")(Told(), 0, 1)  # type: ignore[arg-type]
+        store.set("known", "here")
+        self.assertEqual(store.get("known"), b"here")
+
+    def test_a_torch_without_distributed_is_lacking(self) -> None:
+        without = types.ModuleType("torch.distributed")
+        vars(without)["is_available"] = lambda: False
+        spec = importlib.util.find_spec("rankmark_worker.group")
+        assert spec is not None and spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        with (
+            mock.patch.dict(sys.modules, {"torch.distributed": without}),
+            mock.patch.object(torch, "distributed", without),
+        ):
+            spec.loader.exec_module(module)
+        with self.assertRaisesRegex(Failure, "was built without torch.distributed") as caught:
+            module.open_group("gloo", Told(), 0, 1, None)
+        self.assertTrue(caught.exception.lacking)
 
 
 @unittest.skipUnless(HERE, "there is no torch")

@@ -7,6 +7,7 @@ import sys
 import unittest
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -155,6 +156,14 @@ class Checks(unittest.TestCase):
 
 @unittest.skipUnless(HERE, "there is no torch")
 class Libraries(unittest.TestCase):
+    def test_a_function_that_an_older_torch_lacks_is_lacking(self) -> None:
+        place = torch.device("cpu")
+        case = primitive.Primitive(recipe("attention", step="compute_only", ranks=1), 0, 1, place)
+        older = mock.patch.object(primitive.F, "scaled_dot_product_attention", side_effect=AttributeError("no such"))
+        with older, self.assertRaisesRegex(Failure, "compute_only of torch .*: no such") as raised:
+            case.run()
+        self.assertTrue(raised.exception.lacking)
+
     def test_what_is_missing_is_said(self) -> None:
         (site, _) = sites("gather_first")
         asked = [(overlapped.async_tp, "needs CUDA, but `device` is cpu")]

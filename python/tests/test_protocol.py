@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import sys
 import threading
@@ -94,6 +95,13 @@ class Joining(unittest.TestCase):
         about = {name: coordinator.hello[name] for name in ("version", "rank", "size", "host")}
         self.assertEqual(about, {"version": 1, "rank": 1, "size": 2, "host": "here"})
 
+    def test_a_path_that_is_not_utf_8_breaks_no_message(self) -> None:
+        coordinator, joined = self.join(SECRET, ["Welcome"])
+        joined.send("Started", os.fsdecode(b"/opt/\xff/python \xc2\xb5"))
+        joined.stream.close()
+        coordinator.join(5)
+        self.assertEqual(coordinator.received, [{"Started": "/opt/?/python \u00b5"}])
+
     def test_a_wrong_secret_is_an_impostor(self) -> None:
         with self.assertRaisesRegex(channel.Departure, "is not the coordinator of this world") as caught:
             self.join(bytes([8]) * 32, ["Welcome"])
@@ -146,13 +154,18 @@ class Joining(unittest.TestCase):
 
 class Starting(unittest.TestCase):
     def test_a_library_of_torch_that_is_missing_is_lacking(self) -> None:
-        for kind in (ImportError, OSError, ValueError):
+        for kind in (AttributeError, ImportError, OSError, ValueError):
             with (
                 mock.patch("builtins.__import__", side_effect=kind("libcudart.so.12 is missing")),
                 self.assertRaisesRegex(Failure, "has no PyTorch: libcudart.so.12") as caught,
             ):
                 start(None, None, 0, None)  # type: ignore[arg-type]
             self.assertTrue(caught.exception.lacking)
+
+    def test_nothing_is_used_that_torch_lacked_before_2_1(self) -> None:
+        for file in (Path(__file__).resolve().parents[1] / "rankmark_worker").glob("*.py"):
+            for name in (".itemsize", ".nbytes"):
+                self.assertNotIn(name, file.read_text(encoding="utf-8"), file.name)
 
     def test_shared_memory_counts_where_its_shares_are_not_known(self) -> None:
         for lines, held in (({"RssShmem": 40, "Pss_Shmem": 10}, 70), ({"RssShmem": 40}, 100)):

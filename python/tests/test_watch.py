@@ -151,6 +151,15 @@ class RandomFloats(World):
         plain.refill()
         self.assertFalse(torch.equal(plain.buffers[0][0], before), "elsewhere each refill displaces the inputs")
 
+    def test_other_sizes_are_compared_by_the_first_of_several_operations(self) -> None:
+        short = {"bytes": 4 * 100, "reproducible": True}
+        one, several = self.prepared(**short), self.prepared(**short, call="async", in_flight=3)
+        self.assertEqual(several.details()["bits"], one.details()["bits"])
+        # Between calls all of them are.
+        several.corrupt(299)
+        several._note(1)
+        self.assertEqual(several.details()["calls"][1]["first"], 299)
+
     def test_a_call_that_changes_a_bit_is_named_and_not_wrong(self) -> None:
         true, made = dist.all_reduce, []
 

@@ -12,8 +12,21 @@ use super::fields::Fields;
 use super::parameters::Parameters;
 
 /// Parameters that say what is computed. Cases that differ in them have different results.
-const FIXED: &[&str] =
-    &["op", "ranks", "dtype", "reduce", "seed", "data", "reproducible", "groups", "alone", "direction", "peer"];
+const FIXED: &[&str] = &[
+    "op",
+    "ranks",
+    "dtype",
+    "reduce",
+    "seed",
+    "data",
+    "reproducible",
+    "groups",
+    "alone",
+    "direction",
+    "peer",
+    // In place, each call of a graph adds up what the one before left.
+    "graph",
+];
 
 /// Refuses comparisons that would be meaningless. Runs after the operation's own fields are settled.
 pub(super) fn check(fields: &Fields) -> Result<(), FieldError> {
@@ -84,7 +97,11 @@ pub(super) fn relations<'a>(all: &[&'a CaseLine]) -> Relations<'a> {
 mod tests {
     use crate::CollectiveBenchmark;
     use contract::Benchmark;
-    use record::Plan;
+    use contract::bits::in_short;
+    use contract::reproducible::{Noted, put, within};
+    use record::{CaseLine, Plan};
+    use serde_json::{Value, json};
+    use terms::{Dtype, Status};
 
     fn plan(fields: &[(&str, &str)]) -> Result<Plan, String> {
         record::plan::from_flags(CollectiveBenchmark.about(), fields, &[]).map_err(|errors| errors.to_string())
@@ -108,6 +125,23 @@ mod tests {
             let error = plan(&fields).unwrap_err();
             assert!(error.contains(said), "{fields:?}: {error}");
         }
+    }
+
+    #[test]
+    fn graphs_of_more_calls_have_other_results() {
+        let line = |calls: u32| {
+            let mut case = plan(&[RANDOM, REPRODUCIBLE]).unwrap().cases.remove(0);
+            case.id = format!("{calls:012}");
+            case.parameters.insert("graph", Value::from(calls));
+            let mut line = CaseLine::unmeasured(&case, Status::Ok, "");
+            let bits = Some(in_short(Dtype::F32, &(calls as f32).to_ne_bytes()));
+            let noted = Noted { bits, results: 4, ..Noted::default() };
+            put(&mut line.metrics, within("element", true, &[vec![Some(noted)]]).unwrap());
+            line
+        };
+        let lines = [line(2), line(4)];
+        let all: Vec<&CaseLine> = lines.iter().collect();
+        assert_eq!(super::relations(&all)(&lines[1])["same_bits"]["across"], json!([]));
     }
 
     #[test]

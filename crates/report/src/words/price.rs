@@ -116,8 +116,9 @@ fn row(name: &str, price: Price, case: &CaseLine) -> Option<[String; 4]> {
     // Tokens of a step: as many a second as the record has, over the time that they were computed from.
     let tokens = case.metric(TOKENS).map(|rate| rate * time.median).filter(|tokens| *tokens > 0.0);
     let of_tokens = tokens.map_or_else(|| NONE.to_owned(), |tokens| ranged(MILLION / tokens));
-    // Sensors are those of one host.
-    let watts: Option<f64> = SENSORS.of(case).filter(|_| case.hosts.is_none()).and_then(|sensors| {
+    // Sensors are those of one host, and of all its devices: where there are more than ranks, some are not the case's.
+    let told = SENSORS.of(case).filter(|told| case.hosts.is_none() && told.devices.len() <= case.ranks as usize);
+    let watts: Option<f64> = told.and_then(|sensors| {
         let devices: Option<Vec<f64>> = sensors.devices.iter().map(|device| device.power_w).collect();
         devices.filter(|devices| !devices.is_empty()).map(|devices| devices.iter().sum())
     });

@@ -43,6 +43,14 @@ fn a_step_and_a_million_tokens_have_a_price_with_its_interval() {
 }
 
 #[test]
+fn the_energy_of_gpus_that_no_rank_used_is_not_that_of_a_step() {
+    let mut run = Run { price: Some("5/gpu-hour".parse().unwrap()), ..steps("cuda") };
+    run.cases[0].ranks = 1;
+    let text = page(&run, "markdown");
+    assert!(text.contains("for an hour of a GPU") && !text.contains("energy of a step"), "{text}");
+}
+
+#[test]
 fn a_price_of_gpus_says_nothing_of_a_run_without_them() {
     let text =
         page(&Run { price: Some("5/gpu-hour".parse().unwrap()), ..steps("cpu") }, "markdown").replace("\\$", "$");
