@@ -93,16 +93,19 @@ fn products(case: &Case) -> Vec<Case> {
     cases
 }
 
+/// Working sets of a profile. The last one is in memory, in a first look, too: caches of some machines hold all others.
+fn working_sets(quick: bool, memory: u64) -> Vec<u64> {
+    let larger = (memory > LARGEST).then_some(memory);
+    let sets = if quick { FEW } else { CURVE };
+    sets.iter().copied().chain(larger).collect()
+}
+
 /// The tests of a profile of the machine, with what is open in each: what a roofline and limits need; fewer for a first look.
 fn profile(quick: bool) -> Vec<(Test, Vec<OpenField>)> {
     let cpus = machine::allowed_cpus();
     let all = cpus.len().max(1) as u64;
-    let mut curve = if quick { FEW } else { CURVE }.to_vec();
     let memory = in_memory(machine::last_level_bytes(&cpus));
-    if !quick && !curve.contains(&memory) {
-        curve.push(memory);
-    }
-    let curve = &curve[..];
+    let curve = &working_sets(quick, memory)[..];
     let stream = [Test::Copy, Test::Scale, Test::Add]
         .map(|test| (test, vec![("bytes", values(&[memory])), ("threads", values(&[all]))]));
     let threads: Vec<u64> = if all > 1 { vec![1, all] } else { vec![1] };
@@ -216,6 +219,19 @@ fn check_and_identify(case: &mut Case) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// 192 MiB lie in 512 MiB of caches: what they reach is not a bandwidth of memory, and not a limit of larger arrays.
+    #[test]
+    fn the_largest_arrays_are_in_memory_however_large_the_caches_are() {
+        for caches in [None, Some(32 << 20)] {
+            let sets = |quick| working_sets(quick, in_memory(caches));
+            assert_eq!([sets(true), sets(false)], [FEW.to_vec(), CURVE.to_vec()]);
+        }
+        let caches = 512 << 20;
+        for quick in [true, false] {
+            assert_eq!(working_sets(quick, in_memory(Some(caches))).last(), Some(&(4 * caches)), "quick: {quick}");
+        }
+    }
 
     /// What is given for pairs of cores, or settled for them, is nothing that GPUs must have.
     #[test]

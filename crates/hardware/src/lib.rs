@@ -94,7 +94,7 @@ impl ParsedCase for HardwareCase {
 
     fn admit(&self, _host: &Host) -> Result<(), String> {
         if self.task.test == Test::Numa && numa::nodes().len() < 2 {
-            return Err("there is only one NUMA node, so there is nothing to compare".to_owned());
+            return Err("fewer than two NUMA nodes have cores and memory here: there is nothing to compare".to_owned());
         }
         Ok(())
     }

@@ -160,10 +160,14 @@ fn bandwidth(case: &HardwareCase, seconds: f64, metrics: &mut Map<String, Value>
 }
 
 /// Seconds of a message between the ranks of each pair that the tournament has: the median over trials of what the lower rank's
-/// clock says. None where a pair has no time.
+/// clock says. Of copies, which each of the two reads, the slower direction counts. None where a pair has no time.
 fn pair_times(task: &Task, trials: &[Trial]) -> Option<PairTimes> {
     let pairs = rounds(task.ranks).into_iter().flatten();
-    let times = pairs.map(|pair| Some((pair, of_pair(pair[0], pair[1], trials)?)));
+    let time = |[low, high]: [u32; 2]| {
+        let there = of_pair(low, high, trials)?;
+        if task.test == Test::PeerCopy { Some(there.max(of_pair(high, low, trials)?)) } else { Some(there) }
+    };
+    let times = pairs.map(|pair| Some((pair, time(pair)?)));
     let mut pairs: Vec<([u32; 2], f64)> = times.collect::<Option<_>>()?;
     pairs.sort_by_key(|(pair, _)| *pair);
     Some(PairTimes { members: task.ranks as usize, pairs })
@@ -181,9 +185,12 @@ fn of_pair(of: u32, with: u32, trials: &[Trial]) -> Option<f64> {
 fn square(task: &Task, times: &PairTimes, trials: &[Trial]) -> Option<Vec<Vec<f64>>> {
     let mut square = vec![vec![f64::NAN; times.members]; times.members];
     for ([low, high], time) in &times.pairs {
-        let back = if task.test == Test::PeerCopy { of_pair(*high, *low, trials)? } else { *time };
+        let [there, back] = match task.test {
+            Test::PeerCopy => [of_pair(*low, *high, trials)?, of_pair(*high, *low, trials)?],
+            _ => [*time; 2],
+        };
         let [low, high] = [*low, *high].map(|rank| rank as usize);
-        (square[low][high], square[high][low]) = (*time, back);
+        (square[low][high], square[high][low]) = (there, back);
     }
     Some(square)
 }
@@ -324,5 +331,46 @@ fn verdict(times: &PairTimes) -> PairVerdict {
         PairVerdict::Healthy { least: judged.members.smallest.exp() }
     } else {
         PairVerdict::Slow { ranks, pairs: judged.slow }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A trial among so many ranks, in which rank 3 reads slowly from rank 0, and rank 0 fast from rank 3.
+    fn one_way_slow(ranks: u32) -> Trial {
+        let time = |of: u32, with: u32| if (of, with) == (3, 0) { 8e-3 } else { 1e-3 };
+        let of_rank = |rank: u32| {
+            let others = (0..ranks).filter(|other| *other != rank);
+            let pairs: Map<String, Value> =
+                others.map(|other| (other.to_string(), Value::from(time(rank, other)))).collect();
+            Map::from_iter([("pairs".to_owned(), Value::Object(pairs))])
+        };
+        Trial { details: (0..ranks).map(of_rank).collect(), ..Trial::default() }
+    }
+
+    #[test]
+    fn a_link_that_is_slow_in_one_direction_is_slow() {
+        let task = |test| Task {
+            test,
+            ranks: 4,
+            threads: 1,
+            bytes: 1 << 20,
+            dtype: Dtype::F32,
+            size: 1,
+            path: String::new(),
+            seed: 1,
+        };
+        let trials = [one_way_slow(4)];
+        let of = |test, pair: [u32; 2]| {
+            let times = pair_times(&task(test), &trials).unwrap();
+            times.pairs.iter().find(|(known, _)| *known == pair).map(|(_, time)| *time)
+        };
+        assert_eq!([of(Test::PeerCopy, [0, 3]), of(Test::PeerCopy, [0, 1])], [Some(8e-3), Some(1e-3)]);
+        assert_eq!(of(Test::Latency, [0, 3]), Some(1e-3), "a message goes both ways: one clock is enough");
+        let copies = task(Test::PeerCopy);
+        let times = square(&copies, &pair_times(&copies, &trials).unwrap(), &trials).unwrap();
+        assert_eq!([times[0][3], times[3][0]], [1e-3, 8e-3], "who reads (row) from whom (column)");
     }
 }

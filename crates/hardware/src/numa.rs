@@ -53,16 +53,28 @@ impl Drop for Numa {
     }
 }
 
-/// Nodes with cores that this process may use: number and cores.
+/// Whether a node is in the kernel's list of those with memory (`0-1,3`). Without a list each node has some.
+fn has_memory(list: &str, node: u32) -> bool {
+    let contains = |range: &str| {
+        let (low, high) = range.split_once('-').unwrap_or((range, range));
+        Some((low.parse::<u32>().ok()?..=high.parse::<u32>().ok()?).contains(&node))
+    };
+    list.is_empty() || list.split(',').filter_map(contains).any(|is_in| is_in)
+}
+
+/// Nodes with memory and cores that this process may use: number and cores.
 pub(super) fn nodes() -> Vec<(u32, Vec<u32>)> {
     nodes_of(&machine::allowed_cpus())
 }
 
 /// Nodes of these cores: number and cores. A rank is bound to one core, and may use those of its host all the same.
+/// A node without memory is left out: nothing can be bound to it.
 pub(super) fn nodes_of(cores: &[u32]) -> Vec<(u32, Vec<u32>)> {
+    let with_memory = std::fs::read_to_string("/sys/devices/system/node/has_memory").unwrap_or_default();
+    let is_measured = |node: &u32| has_memory(with_memory.trim(), *node);
     let mut nodes: Vec<(u32, Vec<u32>)> = Vec::new();
     for processor in machine::processors(cores) {
-        let Some(node) = processor.numa_node else { continue };
+        let Some(node) = processor.numa_node.filter(is_measured) else { continue };
         match nodes.iter_mut().find(|(number, _)| *number == node) {
             Some((_, cores)) => cores.push(processor.number),
             None => nodes.push((node, vec![processor.number])),
@@ -198,6 +210,14 @@ mod tests {
     use terms::Dtype;
 
     use super::*;
+
+    #[test]
+    fn a_node_without_memory_is_not_measured() {
+        let of = |list: &str| [0, 1, 2, 3].map(|node| has_memory(list, node));
+        assert_eq!(of("0-1,3"), [true, true, false, true]);
+        assert_eq!(of("0"), [true, false, false, false]);
+        assert_eq!(of(""), [true; 4], "a container hides the list");
+    }
 
     /// Where the system lets nobody choose nodes, there is nothing to test.
     #[test]

@@ -4,7 +4,6 @@ use ::view::number::{bytes, factor, seconds, three_digits};
 use ::view::study::{Measured, Operation};
 use ::view::{Finding, ResultBits, View};
 use record::CaseLine;
-use serde_json::Value;
 use stats::PairTimes;
 
 use contract::fields::CUDA;
@@ -64,8 +63,14 @@ impl View for HardwareView {
 
     fn pair_times(&self, case: &CaseLine) -> Option<PairTimes> {
         let Some(rows) = PAIR_S.of(case) else { return PAIR_TIMES.of(case)?.times() };
-        let row = |row: &Vec<Value>| row.iter().map(|cell| cell.as_f64().unwrap_or(f64::NAN)).collect();
-        Some(PairTimes::from_square(&rows.iter().map(row).collect::<Vec<Vec<f64>>>()))
+        let time = |row: usize, column: usize| rows.get(row)?.get(column)?.as_f64();
+        // Directions of copies differ: the slower one counts, as where the case is judged.
+        let cell = |row: usize, column: usize| {
+            let there = time(row, column).unwrap_or(f64::NAN);
+            time(column, row).map_or(there, |back| there.max(back))
+        };
+        let row = |row: usize| (0..rows.len()).map(|column| cell(row, column)).collect();
+        Some(PairTimes::from_square(&(0..rows.len()).map(row).collect::<Vec<Vec<f64>>>()))
     }
 }
 

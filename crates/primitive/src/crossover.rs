@@ -28,7 +28,7 @@ pub(super) enum SizesVerdict {
     Nowhere,
     /// No interval is on one side of 1.
     Unclear,
-    /// No size has anything to overlap.
+    /// No size has enough to overlap: one of product and communication is short beside the other.
     Nothing,
 }
 
@@ -61,7 +61,7 @@ impl SizesVerdict {
             Self::At(list) => format!("overlap pays at {along} = {}", listed(list)),
             Self::Nowhere => "overlap does not pay".to_owned(),
             Self::Unclear => "it is not clear whether overlap pays".to_owned(),
-            Self::Nothing => "there is nothing to overlap".to_owned(),
+            Self::Nothing => "there is little to overlap".to_owned(),
         }
     }
 }
@@ -106,7 +106,7 @@ pub(super) fn sentence(subject: &str, fixed: &str, along: &str, lines: &[SizeLin
         lines.iter().flat_map(|line| &line.points).filter(|point| !point.worth).filter_map(|point| point.ratio);
     let nothing = match range(ratios) {
         Some(range) if worth => {
-            format!(" Elsewhere there is nothing to overlap: communication takes {range}.")
+            format!(" Elsewhere there is little to overlap: communication takes {range}.")
         }
         Some(range) => format!(" Communication takes {range}."),
         None => String::new(),
@@ -178,15 +178,15 @@ mod tests {
             line(8192, &[(16, 0.7, 1.0), (64, 1.4, 1.0)]),
         ];
         let pays = sentence("AG_before", "m", "n", &lines).unwrap();
-        let words = "AG_before: with m = 1024 and 8192 overlap pays from n = 64 up; with m = 4096 there is nothing to \
-                     overlap. Elsewhere there is nothing to overlap: communication takes 2.0% to 10% of the time of the \
+        let words = "AG_before: with m = 1024 and 8192 overlap pays from n = 64 up; with m = 4096 there is little to \
+                     overlap. Elsewhere there is little to overlap: communication takes 2.0% to 10% of the time of the \
                      product.";
         assert_eq!(pays, (words.to_owned(), true));
         let (text, worth) = sentence("AG_after", "m", "n", &lines[1..2]).unwrap();
         assert!(!worth);
         assert_eq!(
             text,
-            "AG_after: with m = 4096 there is nothing to overlap. Communication takes 2.0% to 10% of the time of the \
+            "AG_after: with m = 4096 there is little to overlap. Communication takes 2.0% to 10% of the time of the \
              product."
         );
         assert_eq!(sentence("AG_after", "m", "n", &[]), None);

@@ -148,6 +148,16 @@ impl Benchmark for PrimitiveBenchmark {
     }
 }
 
+/// Seconds that the ranks of a case compute in a call, where they keep `wanted` of a host's cores busy: about.
+fn call_s(task: &Task, wanted: usize, cores: usize) -> f64 {
+    if task.means.space == Space::Cuda {
+        return 0.0;
+    }
+    // Threads that share a core take turns.
+    let turns = (wanted as f64 / cores.max(1) as f64).max(1.0);
+    task.flops() / (ROUND_FLOPS * task.threads as f64) * turns
+}
+
 impl ParsedCase for PrimitiveCase {
     fn case(&self) -> &Case {
         &self.case
@@ -194,10 +204,8 @@ impl ParsedCase for PrimitiveCase {
     }
 
     fn trial_cost(&self) -> TrialCost {
-        // Ranks that share a core take turns.
-        let turns = (self.cores_wanted() as f64 / measure::machine::allowed_cpus().len().max(1) as f64).max(1.0);
-        let sample_s = if self.task.means.space == Space::Cuda { 0.0 } else { self.task.flops() / ROUND_FLOPS * turns };
-        TrialCost { sample_s, ..TrialCost::default() }
+        let cores = measure::machine::allowed_cpus().len();
+        TrialCost { sample_s: call_s(&self.task, self.cores_wanted(), cores), ..TrialCost::default() }
     }
 
     fn metrics(&self, measured: &Measured<'_>) -> Map<String, Value> {
@@ -267,5 +275,23 @@ impl Prepared for PreparedPrimitive {
         let mut details = self.site.conditions();
         details.extend(self.timed_with.map(|(name, what)| (name.to_owned(), what.into())));
         details
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_share_the_work_of_a_rank_and_take_turns_on_few_cores() {
+        let task = |threads: &str| {
+            let flags = [("implementation", "sequential"), ("threads", threads)];
+            let case = record::plan::from_flags(&about::ABOUT, &flags, &[]).unwrap().cases.remove(0);
+            resolve::task(&case, &fields::PrimitiveFields::of(&case).unwrap()).unwrap()
+        };
+        let (one, four) = (task("1"), task("4"));
+        assert_eq!(call_s(&one, 2, 8), one.flops() / ROUND_FLOPS);
+        assert_eq!(call_s(&four, 8, 8) * 4.0, call_s(&one, 2, 8));
+        assert_eq!(call_s(&four, 8, 2), call_s(&one, 2, 2), "the cores are as many");
     }
 }

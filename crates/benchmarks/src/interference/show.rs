@@ -6,7 +6,7 @@ pub(super) fn show() -> Show {
     let columns = vec![
         Column::new("activity", "activity", Format::Word),
         Column::new("beside", "beside", Format::Word),
-        Column::new("ranks", "ranks", Format::Count),
+        Column::new("ranks", "ranks", Format::Count).gives_way(5),
         Column::new("threads", "threads", Format::Count).gives_way(3),
         Column::time("time"),
         Column::precision(),
