@@ -3,10 +3,10 @@
 use model::{Input, Layer, Model, Values};
 use parallel::{Optimizer, Schedule};
 use record::ProfileBasis;
-use terms::Named;
+use terms::{Error, Named};
 
 use crate::Workload;
-use crate::sweep::{Candidate, Ranked};
+use crate::sweep::{Candidate, Ranked, Swept};
 
 /// A candidate in one line.
 pub fn words(candidate: &Candidate) -> String {
@@ -28,6 +28,19 @@ pub fn words(candidate: &Candidate) -> String {
         words.push("sequence parallel".to_owned());
     }
     words.join(", ")
+}
+
+/// Refuses a sweep of which nothing fits into so much memory of a rank.
+///
+/// # Errors
+/// When nothing fits, with what needs the least.
+pub fn refuse_too_large(found: &Swept, memory_bytes: u64) -> Result<(), Error> {
+    let Some((smallest, bytes)) = &found.smallest else { return Ok(()) };
+    let gigabytes = |bytes: u64| format!("{:.1} GB", bytes as f64 / 1e9);
+    let (smallest, needed, limit) = (words(smallest), gigabytes(*bytes), gigabytes(memory_bytes));
+    Err(Error::new("no mesh fits into memory")
+        .cause(format!("the smallest, {smallest}, needs {needed} a rank of {limit}"))
+        .hint("more ranks, a smaller global batch, or a smaller model"))
 }
 
 /// The plan that measures the three best. On a machine that only public numbers are known of, ranks are GPUs: all such machines have them.

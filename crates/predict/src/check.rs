@@ -5,7 +5,7 @@ use terms::number::{count, percent};
 use view::terminal::{Column, Row, Style, Table};
 
 use crate::calibrate::Drift;
-use crate::judged::Line;
+use crate::json::{row, sizes};
 use crate::{Judged, Predictor};
 
 /// What predictions are to reach: docs/how-to/predict.md lists it.
@@ -159,20 +159,6 @@ impl Found {
         let Self { judged, sealed, drift, pace: divided_by, regrets } = self;
         let gate =
             |gate: &Gate| json!({"what": gate.what, "value": gate.value, "limit": gate.limit, "holds": gate.holds});
-        let sizes = |errors: &[f64]| {
-            let [mean, median, p90] = Judged::sizes(errors);
-            json!({ "mean": mean, "median": median, "p90": p90 })
-        };
-        let row = |line: &Line| {
-            json!({
-                "model": line.model,
-                "mesh": line.mesh,
-                "micro_batch": line.micro_batch,
-                "micro_batches": line.micros,
-                "measured_s": line.measured_s,
-                "predicted_s": line.predicted_s,
-            })
-        };
         let pace = |drift: &Drift| json!({"ratio": drift.ratio, "range": [drift.range.0, drift.range.1], "count": drift.count});
         json!({
             "predicted": true,

@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 use terms::Named;
 
 use crate::candidates;
+use crate::judged::Line;
 use crate::sweep::{Choices, Swept};
 use crate::{Fitted, Judged, Prediction, Predictor, Workload, category_name};
 
@@ -11,21 +12,14 @@ fn line(value: Value) -> String {
     format!("{value}\n")
 }
 
-/// What every object begins with.
-fn head(predictor: &Predictor) -> Map<String, Value> {
-    let mut head = Map::new();
-    head.insert("predicted".to_owned(), true.into());
-    head.insert("machine".to_owned(), predictor.profile.name.clone().into());
-    head.insert("basis".to_owned(), predictor.evidence.name().into());
-    head.insert("source".to_owned(), predictor.profile.source.clone().into());
-    head
-}
-
-fn with(mut head: Map<String, Value>, more: &[(&str, Value)]) -> String {
+/// An object that begins as every one does.
+fn object<const N: usize>(predictor: &Predictor, more: [(&str, Value); N]) -> String {
+    let (profile, basis) = (&predictor.profile, predictor.evidence.name());
+    let mut all = json!({ "predicted": true, "machine": profile.name, "basis": basis, "source": profile.source });
     for (name, value) in more {
-        head.insert((*name).to_owned(), value.clone());
+        all[name] = value;
     }
-    line(Value::Object(head))
+    line(all)
 }
 
 fn step(prediction: &Prediction) -> Value {
@@ -66,17 +60,27 @@ fn fit(fitted: Option<&Fitted>) -> Value {
             })
         })
         .collect();
-    let errors = |errors: &[f64]| {
-        let [mean, median, p90] = Judged::sizes(errors);
-        json!({ "mean": mean, "median": median, "p90": p90 })
-    };
     json!({
         "rows": rows,
         "constants": constants,
-        "errors_before": errors(&fit.errors_before),
-        "errors_after": errors(&fit.errors_after),
-        "left_out": errors(&fit.left_out),
+        "errors_before": sizes(&fit.errors_before),
+        "errors_after": sizes(&fit.errors_after),
+        "left_out": sizes(&fit.left_out),
         "folds": fit.folds,
+    })
+}
+
+/// How large errors are.
+pub(crate) fn sizes(errors: &[f64]) -> Value {
+    let [mean, median, p90] = Judged::sizes(errors);
+    json!({ "mean": mean, "median": median, "p90": p90 })
+}
+
+/// A step that was measured and predicted.
+pub(crate) fn row(line: &Line) -> Value {
+    json!({
+        "model": line.model, "mesh": line.mesh, "micro_batch": line.micro_batch, "micro_batches": line.micros,
+        "measured_s": line.measured_s, "predicted_s": line.predicted_s,
     })
 }
 
@@ -109,29 +113,20 @@ pub fn prediction(
         "ranks_per_node": workload.ranks_per_node,
         "software": workload.software,
     });
-    with(head(predictor), &[("workload", described), ("prediction", step(prediction)), ("fit", fit(fitted))])
+    object(predictor, [("workload", described), ("prediction", step(prediction)), ("fit", fit(fitted))])
 }
 
 /// Errors of rows.
 pub fn errors(predictor: &Predictor, fitted: Option<&Fitted>, judged: &Judged) -> String {
-    let sizes = |errors: &[f64]| {
-        let [mean, median, p90] = Judged::sizes(errors);
-        json!({ "mean": mean, "median": median, "p90": p90 })
+    let with_error = |(line, error): (&Line, &f64)| {
+        let mut row = row(line);
+        row["error"] = (*error).into();
+        row
     };
-    let rows: Vec<Value> = judged
-        .lines
-        .iter()
-        .zip(&judged.errors)
-        .map(|(line, error)| {
-            json!({
-                "model": line.model, "mesh": line.mesh, "micro_batch": line.micro_batch, "micro_batches": line.micros,
-                "measured_s": line.measured_s, "predicted_s": line.predicted_s, "error": error,
-            })
-        })
-        .collect();
-    with(
-        head(predictor),
-        &[
+    let rows: Vec<Value> = judged.lines.iter().zip(&judged.errors).map(with_error).collect();
+    object(
+        predictor,
+        [
             ("errors", sizes(&judged.errors)),
             ("constant_rate", sizes(&judged.constant_rate)),
             ("bias", json!(judged.bias())),
@@ -170,9 +165,9 @@ pub fn sweep(
             })
         })
         .collect();
-    with(
-        head(predictor),
-        &[
+    object(
+        predictor,
+        [
             ("model", json!(base.recipe.model.name)),
             ("ranks", json!(choices.ranks)),
             ("global_batch", json!(choices.global_batch)),

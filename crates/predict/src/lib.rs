@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod asked;
 pub mod calibrate;
 pub mod candidates;
 pub mod check;

@@ -145,6 +145,21 @@ impl Predictor {
         self
     }
 
+    /// Predictions of another program's steps than those of a fit: how long a program takes to start an operation says nothing of another.
+    #[must_use]
+    pub fn of_software(mut self, software: Software) -> Self {
+        let own = software.constants(Constants::of(&self.profile));
+        let name = ConstantName::OperationTime;
+        let spread = own.spread(name);
+        self.constants.set(name, own.get(name), spread);
+        for other in 0..CONSTANTS {
+            self.covariance[name as usize][other] = 0.0;
+            self.covariance[other][name as usize] = 0.0;
+        }
+        self.covariance[name as usize][name as usize] = spread.powi(2);
+        self
+    }
+
     /// Predicts a step.
     ///
     /// # Errors
@@ -289,6 +304,20 @@ mod tests {
     use super::*;
     use crate::machines::machine;
     use crate::tests::workload;
+
+    #[test]
+    fn another_program_starts_operations_by_itself() {
+        let profile = machine("a100-nvlink").unwrap().profile();
+        let mut megatron = Predictor::new(profile.clone(), Software::Megatron);
+        megatron.constants.set(ConstantName::ProductRate, 1e14, 0.01);
+        let own = Predictor::new(profile, Software::Rankmark);
+        let moved = megatron.clone().of_software(Software::Rankmark);
+        let (start, rate) = (ConstantName::OperationTime, ConstantName::ProductRate);
+        assert!(megatron.constants.get(start) > 2.0 * own.constants.get(start), "{:?}", own.constants);
+        assert_eq!(moved.constants.get(start).to_bits(), own.constants.get(start).to_bits());
+        assert_eq!(moved.covariance, own.covariance);
+        assert_eq!(moved.constants.get(rate).to_bits(), 1e14_f64.to_bits(), "a machine is the same for all programs");
+    }
 
     #[test]
     fn a_type_that_was_not_measured_has_a_wide_interval() {

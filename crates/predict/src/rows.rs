@@ -37,7 +37,8 @@ pub struct MeasuredRows {
 }
 
 /// Columns of a table, each with whether a table must have it.
-const COLUMNS: [(&str, bool); 16] = [
+const COLUMNS: [(&str, bool); 17] = [
+    ("machine", false),
     ("gpus", true),
     ("gpus_per_node", true),
     ("hidden", true),
@@ -80,7 +81,7 @@ pub fn read_rows(text: &str) -> Result<MeasuredRows, Error> {
     for (line, cells) in table.lines() {
         match row(&table, line, cells) {
             Ok(row) => {
-                let key = COLUMNS[..15].iter().map(|(name, _)| table.cell(cells, name).to_owned()).collect();
+                let key = COLUMNS[..16].iter().map(|(name, _)| table.cell(cells, name).to_owned()).collect();
                 read.push((key, row));
             }
             Err(why) => found.skipped.push((line, why)),

@@ -20,3 +20,7 @@ pub(crate) fn workload(mesh: Mesh) -> Workload {
     };
     Workload::new(recipe, 8)
 }
+
+fn near(found: f64, wanted: f64) {
+    assert!((found / wanted - 1.0).abs() < 1e-6, "{found} is not {wanted}");
+}

@@ -9,14 +9,15 @@ use crate::candidates;
 use crate::sweep::{Choices, Swept};
 use crate::{Evidence, Fitted, Judged, Prediction, Predictor, Workload, category_name};
 
-/// What every answer begins with: nothing was measured.
-pub fn banner(predictor: &Predictor) -> String {
+/// What every answer begins with: nothing was measured, and what a fit moved.
+pub fn head(predictor: &Predictor, fitted: Option<&Fitted>) -> String {
     let rests = match predictor.evidence {
         Evidence::Public => "a guess from public numbers",
         Evidence::Rows => "from public numbers, moved by measured steps",
         Evidence::Measured => "from measured operations and exchanges",
     };
-    format!("PREDICTED, NOT MEASURED: {} ({rests})\n\n", one_line(&predictor.profile.name))
+    let banner = format!("PREDICTED, NOT MEASURED: {} ({rests})\n\n", one_line(&predictor.profile.name));
+    banner + &fitted.map_or_else(String::new, constants)
 }
 
 /// Seconds with three digits.
@@ -70,7 +71,7 @@ pub fn prediction(workload: &Workload, prediction: &Prediction, width: usize) ->
     text += &format!("\n{}\n", table.text(width));
     let spreads = prediction.spreads;
     text + &format!(
-        "interval  constants {:.0}%, launches {:.0}%, model {:.0}%\nsurer by  {}\n",
+        "interval  constants {:.0}%, launches {:.0}%, model {:.0}%\nnarrow by {}\n",
         100.0 * spreads.constants,
         100.0 * spreads.launches,
         100.0 * spreads.model,
@@ -119,7 +120,7 @@ pub fn sweep((base, choices): (&Workload, &Choices), found: &Swept, has_plan: bo
         let words: Vec<String> = shares
             .map(|(name, part)| format!("{} {:.0}%", name.replace('_', "-"), 100.0 * part / first.prediction.seconds))
             .collect();
-        text += &format!("\nparts of the first: {}\nsurer by: {}\n", words.join(", "), first.prediction.would_help);
+        text += &format!("\nparts of the first: {}\nnarrow by: {}\n", words.join(", "), first.prediction.would_help);
     }
     if !has_plan {
         text += "measure the first three: add `--plan FILE`, then `rankmark run FILE`\n";
@@ -128,7 +129,7 @@ pub fn sweep((base, choices): (&Workload, &Choices), found: &Swept, has_plan: bo
 }
 
 /// The constants as a table, with the errors of the fit.
-pub fn constants(fitted: &Fitted) -> String {
+fn constants(fitted: &Fitted) -> String {
     let fit = &fitted.fit;
     let mut text = format!("constants moved by {}\n", count(fitted.rows, "measured step", "measured steps"));
     for (before, after) in fit.before.listed().iter().zip(fit.after.listed()) {

@@ -50,17 +50,17 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> Result<bool, String> {
         Some(profile) => profile,
         None => calibrated(&program, &folder)?,
     };
-    let mut text = head(
+    let columns = head(
         "| part | cases | mean | median | p90 | p95 | bias | a constant rate, mean | 90% intervals hold | their width over a constant rate's | lost by the first choice | by the best of three | by a random one |",
     );
     let is_wanted = |name: &str| only.is_none_or(|only| only == name);
-    let mut more = String::new();
+    let (mut rows, mut more) = (String::new(), String::new());
     for (name, plan) in PARTS.into_iter().filter(|(name, _)| is_wanted(name)) {
         let path = folder.join(format!("{name}.yaml"));
         std::fs::write(&path, plan(cases, seed)).map_err(|error| format!("{}: {error}", path.display()))?;
         match checked(&program, &profile, &path, &folder.join(name)) {
             Ok(found) => {
-                text += &row(name, &found);
+                rows += &row(name, &found);
                 if name == "overlap" {
                     more += &hidden::sentence(&found);
                 }
@@ -74,7 +74,12 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> Result<bool, String> {
             Err(why) => eprintln!("{MEMORY}: {why}"),
         }
     }
-    Ok(printed(Ok(text + &more)))
+    Ok(printed(Ok(tables(&columns, &rows, &more))))
+}
+
+/// The table of times, if it has a row, and what follows.
+fn tables(columns: &str, rows: &str, more: &str) -> String {
+    if rows.is_empty() { more.trim_start().to_owned() } else { format!("{columns}{rows}{more}") }
 }
 
 /// The profile of this machine, made once.
@@ -286,6 +291,12 @@ mod tests {
         for word in ["gpipe", "interleaved, chunks: 2", "overlap: false", "50MB/s", "1GB/s", "x2x", "layers: 7"] {
             assert!(one.contains(word), "{word} is never drawn");
         }
+    }
+
+    #[test]
+    fn a_table_without_rows_has_no_head() {
+        assert_eq!(tables("| part |\n|---|\n", "", "\n| mesh |\n"), "| mesh |\n");
+        assert_eq!(tables("| part |\n|---|\n", "| x |\n", "\nmore\n"), "| part |\n|---|\n| x |\n\nmore\n");
     }
 
     #[test]

@@ -11,7 +11,7 @@ use terms::{Collective, Dtype, Error, Named, Status};
 use super::constants;
 
 /// What a record does not say.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Given {
     /// What the machine is called.
     pub name: String,

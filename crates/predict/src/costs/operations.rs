@@ -7,7 +7,7 @@ use record::{ConstantName, KernelTime, MachineProfile};
 use terms::Dtype;
 
 use super::Costs;
-use super::curve::Points;
+use super::curve::{Points, logarithms};
 
 /// Rows and columns of a tile of a product on a GPU.
 const TILE: u64 = 128;
@@ -30,6 +30,13 @@ const WIDE: u64 = 1 << 15;
 const SCORE_PASSES: [f64; 2] = [6.0, 8.5];
 /// Kernels of attention, where scores are kept in memory: each way.
 const SCORE_KERNELS: [f64; 2] = [4.0, 7.0];
+
+/// Products, by what lies transposed. On a host all of them copy their operands into tiles first: what one takes says much of another.
+const PRODUCTS: [&str; 4] = ["product_nn", "product_nt", "product_tn", "product_tt"];
+/// How far a product is from another of the same sizes whose operands lie otherwise, as if a size differed by a factor of 1.35.
+const OTHER_LAYOUT: f64 = 0.3;
+/// Rows and columns of a tile of f32 on AMX. Products compute whole ones; those with a shorter side do not run there.
+const TILE_ON_AMX: f64 = 32.0;
 
 /// The gap between two operations on a device over the time in which the host starts one. Assumed.
 const GAP: f64 = 0.4;
@@ -55,7 +62,8 @@ impl Costs<'_> {
         let measured = self.kernels.get(&(shape.kernel, shape.dtype));
         let work_s = match measured {
             Some(points) => {
-                work(shape.kernel, &shape.dims, traffic(self.profile, shape.dtype)) * points.at(&shape.dims)
+                let work = work(shape.kernel, &shape.dims, ProductWork::new(self.profile, shape.dtype));
+                work * points.at(&place(shape.kernel, shape.kernel, &shape.dims))
             }
             None => self.modelled(shape, kind, joins),
         };
@@ -133,14 +141,9 @@ impl Costs<'_> {
         let bytes = scores * SCORE_PASSES[is_backward] * shape.dtype.bytes() as f64;
         flops / rate + bytes / self.get(ConstantName::MemoryRate) + memory
     }
-
-    /// How far this operation is from what was measured of its kernel; None where nothing was.
-    pub fn distance(&self, shape: &OperationShape) -> Option<f64> {
-        self.kernels.get(&(shape.kernel, shape.dtype))?.distance(&shape.dims)
-    }
 }
 
-/// The measured points of each kernel and type, for the number of ranks that is nearest to this.
+/// The measured points of each kernel and type, for the number of ranks that is nearest to this. Products have those of all products.
 pub(super) fn measured(profile: &MachineProfile, ranks: u32) -> HashMap<(&str, Dtype), Points> {
     let mut nearest: HashMap<(&str, Dtype), u32> = HashMap::new();
     for KernelTime { kernel, dtype, ranks: of, .. } in &profile.kernels {
@@ -151,34 +154,70 @@ pub(super) fn measured(profile: &MachineProfile, ranks: u32) -> HashMap<(&str, D
     }
     let mut found: HashMap<(&str, Dtype), Points> = HashMap::new();
     for KernelTime { kernel, dtype, dims, ranks: of, seconds, .. } in &profile.kernels {
-        let key = (kernel.as_str(), *dtype);
-        if nearest.get(&key) == Some(of) {
-            found.entry(key).or_default().add(dims, seconds / work(kernel, dims, traffic(profile, *dtype)));
+        if nearest.get(&(kernel.as_str(), *dtype)) != Some(of) {
+            continue;
+        }
+        let rate = seconds / work(kernel, dims, ProductWork::new(profile, *dtype));
+        let own = [kernel.as_str()];
+        let told: &[&str] = if PRODUCTS.contains(&own[0]) { &PRODUCTS } else { &own };
+        for other in told {
+            found.entry((*other, *dtype)).or_default().add(place(kernel, other, dims), rate);
         }
     }
     found
 }
 
-/// Multiplications in the time in which one element moves: what makes products of few rows as slow as their weights' way.
-fn traffic(profile: &MachineProfile, dtype: Dtype) -> f64 {
-    let of = |name| profile.constant(name).map_or(0.0, |constant| constant.value);
-    let (rate, memory) = (of(ConstantName::ProductRate), of(ConstantName::MemoryRate));
-    if memory > 0.0 { rate / 2.0 * dtype.bytes() as f64 / memory } else { 0.0 }
+/// Where the time of a kernel lies among those that tell what `of` takes. That of a product depends on its multiplications for each
+/// number that it moves, and on how many these are: which caches hold them. Few rows of large weights are far from many rows then,
+/// even if two of three sizes are the same.
+fn place(kernel: &str, of: &str, dims: &[u64]) -> Vec<f64> {
+    let (true, [m, n, k, flags @ ..]) = (PRODUCTS.contains(&kernel), dims) else { return logarithms(dims) };
+    let [m, n, k] = [m, n, k].map(|size| (*size).max(1) as f64);
+    let moved = m * n + n * k + m * k;
+    let mut place = vec![(moved / (m * n * k)).ln(), moved.ln(), if kernel == of { 0.0 } else { OTHER_LAYOUT }];
+    place.extend(logarithms(flags));
+    place
 }
 
-/// What the time of a kernel is about proportional to, from its sizes (see [`engine::OperationShape`]); at least one. `traffic`: what
-/// moving one element counts beside multiplying.
-fn work(kernel: &str, dims: &[u64], traffic: f64) -> f64 {
+/// What the time of products depends on beside their sizes.
+#[derive(Clone, Copy)]
+struct ProductWork {
+    /// Multiplications in the time in which one element moves: what makes products of few rows as slow as their weights' way.
+    traffic: f64,
+    /// Rows and columns that are computed at once.
+    tile: f64,
+}
+
+impl ProductWork {
+    fn new(profile: &MachineProfile, dtype: Dtype) -> Self {
+        let of = |name| profile.constant(name).map_or(0.0, |constant| constant.value);
+        let (rate, memory) = (of(ConstantName::ProductRate), of(ConstantName::MemoryRate));
+        let traffic = if memory > 0.0 { rate / 2.0 * dtype.bytes() as f64 / memory } else { 0.0 };
+        let has_amx = profile.machine.as_ref().is_some_and(|machine| machine.isa.iter().any(|name| name == "amx_bf16"));
+        Self { traffic, tile: if has_amx && dtype == Dtype::F32 { TILE_ON_AMX } else { 1.0 } }
+    }
+
+    /// Multiplications, and what moving counts beside them.
+    fn of_sizes(self, sizes: [f64; 3]) -> f64 {
+        let [m, n, k] = sizes;
+        let is_tiled = sizes.iter().all(|size| *size >= self.tile);
+        let computed = sizes.map(|size| if is_tiled { (size / self.tile).ceil() * self.tile } else { size });
+        computed.iter().product::<f64>() + self.traffic * (m * n + n * k + m * k)
+    }
+}
+
+/// What the time of a kernel is about proportional to, from its sizes (see [`engine::OperationShape`]); at least one.
+fn work(kernel: &str, dims: &[u64], products: ProductWork) -> f64 {
     let of = |at: usize| dims.get(at).copied().unwrap_or(1).max(1) as f64;
     let first = |count: usize| (0..count).map(of).product::<f64>();
     match kernel {
-        _ if kernel.starts_with("product") => first(3) + traffic * (of(0) * of(1) + of(1) * of(2) + of(0) * of(2)),
+        _ if kernel.starts_with("product") => products.of_sizes([of(0), of(1), of(2)]),
         _ if kernel.starts_with("attention") => of(0) * of(1) * of(1) * of(2) * of(4),
         // The number of kernel elements counts in both directions, and strides leave out pixels.
         _ if kernel.starts_with("conv_") => {
             let (pixels, weights) = (of(6) * of(7), of(1) * of(2) * of(3) * of(3));
             let moved = weights + of(0) * pixels * (of(1) + of(2) / (of(4) * of(4)));
-            of(0) * weights * pixels / (of(4) * of(4)) + traffic * moved
+            of(0) * weights * pixels / (of(4) * of(4)) + products.traffic * moved
         }
         _ if kernel.contains("pool") => of(0) * of(1) * of(5) * of(6),
         "rotary" => of(0) * (of(1) + 2.0 * of(2)) * of(3),
@@ -201,6 +240,8 @@ fn work(kernel: &str, dims: &[u64], traffic: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use record::Constant;
+
     use super::*;
     use crate::constants::Constants;
     use crate::machines::machine;
@@ -228,5 +269,81 @@ mod tests {
         let (narrow, odd, wide) = (attention(18, 96), attention(16, 108), attention(12, 144));
         assert!(narrow > wide, "fewer heads have fewer scores: {narrow} {wide}");
         assert!(odd > 2.0 * narrow, "{odd} {narrow}");
+    }
+
+    /// Seconds of a product on a host that multiplies at 270 GFLOP/s and moves 27 GB/s, one after the other.
+    fn plain([m, n, k]: [u64; 3]) -> f64 {
+        2.0 * (m * n * k) as f64 / 2.7e11 + 4.0 * (m * n + n * k + m * k) as f64 / 2.7e10
+    }
+
+    /// That host, with the sizes that `calibrate --quick` measures. Products of few rows with weights of 4 MiB or more take
+    /// `times` as long.
+    fn host(times: f64) -> MachineProfile {
+        let mut profile = machine("a100-nvlink").unwrap().profile();
+        profile.multiprocessors = 0;
+        let constant = |name: ConstantName, value| Constant { name, value, unit: name.unit().to_owned(), spread: 0.1 };
+        profile.constants =
+            vec![constant(ConstantName::ProductRate, 2.7e11), constant(ConstantName::MemoryRate, 2.7e10)];
+        for sizes in [
+            [1, 10, 1024],
+            [32, 10, 1024],
+            [64, 320, 320],
+            [384, 180, 180],
+            [1, 1000, 512],
+            [2048, 256, 256],
+            [512, 512, 2048],
+            [64, 768, 3072],
+            [512, 4096, 256],
+            [1, 4096, 1024],
+            [32, 4096, 1024],
+        ] {
+            let [m, n, k] = sizes;
+            let is_slow = m <= 32 && n * k >= 1 << 20;
+            profile.kernels.push(KernelTime {
+                kernel: "product_nt".to_owned(),
+                dtype: Dtype::F32,
+                dims: vec![m, n, k, 0, 4],
+                ranks: 1,
+                seconds: if is_slow { times * plain(sizes) } else { plain(sizes) },
+                spread: 0.0,
+            });
+        }
+        profile
+    }
+
+    /// Seconds of a product by what such a host measured.
+    fn product(times: f64, kernel: &'static str, [m, n, k]: [u64; 3]) -> f64 {
+        let profile = host(times);
+        let costs = Costs::new(&profile, Constants::of(&profile), Software::Rankmark, 1);
+        let flops = 2.0 * (m * n * k) as f64;
+        let shape = OperationShape { kernel, dims: vec![m, n, k, 0, 4], dtype: Dtype::F32, flops, bytes: 0 };
+        costs.operation(&shape, Kind::Products, None).work_s
+    }
+
+    #[test]
+    fn weights_that_no_cache_holds_say_little_of_products_within_caches() {
+        for sizes in [[128, 4096, 256], [128, 1024, 256], [128, 768, 256]] {
+            let (usual, slow) = (product(1.0, "product_nt", sizes), product(3.0, "product_nt", sizes));
+            assert!((usual / plain(sizes) - 1.0).abs() < 1e-9, "{sizes:?}: {usual}");
+            assert!(slow / usual < 1.1, "{sizes:?}: {slow} instead of {usual}");
+        }
+        let cold = [32, 4096, 1024];
+        assert!((product(3.0, "product_nt", cold) / plain(cold) - 3.0).abs() < 1e-9, "what was measured is met");
+    }
+
+    #[test]
+    fn products_tell_of_those_whose_operands_lie_otherwise() {
+        for kernel in PRODUCTS {
+            let sizes = [128, 1024, 256];
+            let seconds = product(1.0, kernel, sizes);
+            assert!((seconds / plain(sizes) - 1.0).abs() < 1e-9, "{kernel}: {seconds}");
+        }
+    }
+
+    #[test]
+    fn whole_tiles_are_computed() {
+        let work = ProductWork { traffic: 0.0, tile: TILE_ON_AMX };
+        assert_eq!(work.of_sizes([180.0, 64.0, 33.0]).to_bits(), (192.0_f64 * 64.0 * 64.0).to_bits());
+        assert_eq!(work.of_sizes([180.0, 31.0, 33.0]).to_bits(), (180.0_f64 * 31.0 * 33.0).to_bits(), "not on AMX");
     }
 }

@@ -6,27 +6,8 @@ const HEAD: &str = "machine,gpus,gpus_per_node,hidden,heads,layers,sequence,voca
                     global_batch,recompute,sequence_parallel,step_s,source";
 
 fn line(change: impl Fn(usize) -> Option<&'static str>) -> String {
-    let plain = [
-        "\"8x, \"\"A\"\"\"",
-        "8",
-        "8",
-        "1024",
-        "16",
-        "24",
-        "1024",
-        "51200",
-        "2",
-        "2",
-        "2",
-        "1",
-        "4",
-        "32",
-        "full",
-        "0",
-        "0.25",
-        "x",
-    ];
-    let cells = plain.iter().enumerate().map(|(at, cell)| change(at).unwrap_or(cell));
+    let plain = "\"8x, \"\"A\"\"\"|8|8|1024|16|24|1024|51200|2|2|2|1|4|32|full|0|0.25|x";
+    let cells = plain.split('|').enumerate().map(|(at, cell)| change(at).unwrap_or(cell));
     cells.collect::<Vec<_>>().join(",")
 }
 
@@ -83,17 +64,8 @@ fn a_row_whose_micro_batches_fit_its_interleave_is_used() {
 
 #[test]
 fn sequence_parallelism_is_read_however_it_is_written() {
-    for (cell, wanted) in [
-        ("1", true),
-        ("true", true),
-        ("True", true),
-        ("TRUE", true),
-        ("Yes", true),
-        ("", false),
-        ("0", false),
-        ("False", false),
-        ("no", false),
-    ] {
+    let [yes, no] = [["1", "true", "True", "TRUE", "Yes"], ["", "0", "false", "False", "no"]];
+    for (cell, wanted) in yes.map(|cell| (cell, true)).into_iter().chain(no.map(|cell| (cell, false))) {
         let rows = read_rows(&format!("{HEAD}\n{}\n", line(|at| (at == 15).then_some(cell)))).unwrap();
         assert_eq!(rows.rows[0].workload.recipe.sequence_parallel, wanted, "`{cell}`");
     }
@@ -126,6 +98,19 @@ fn equal_rows_become_one_with_a_spread() {
     let [row] = rows.rows.as_slice() else { panic!("{rows:?}") };
     assert!((row.step_s - 0.3).abs() < 1e-9 && row.count == 2, "{row:?}");
     assert!((row.spread - (0.36_f64 / 0.25).ln() / 2_f64.sqrt()).abs() < 1e-9, "{}", row.spread);
+}
+
+#[test]
+fn rows_of_two_machines_stay_two() {
+    let other = line(|at| match at {
+        0 => Some("another"),
+        16 => Some("0.36"),
+        _ => None,
+    });
+    let rows = read_rows(&format!("{HEAD}\n{}\n{other}\n", line(|_| None))).unwrap();
+    let found: Vec<(f64, f64, usize)> = rows.rows.iter().map(|row| (row.step_s, row.spread, row.count)).collect();
+    assert_eq!(found.len(), 2, "{found:?}");
+    assert!((found[1].0 - 0.36).abs() < 1e-9 && found[1].1 == 0.0 && found[1].2 == 1, "{found:?}");
 }
 
 #[test]

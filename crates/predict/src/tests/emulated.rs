@@ -5,7 +5,7 @@ use parallel::{Mesh, Schedule, SleepTimes};
 use record::{ConstantName, MachineProfile};
 use terms::{Bandwidth, Seconds};
 
-use super::workload;
+use super::{near, workload};
 use crate::machines::machine;
 use crate::simulate::{Times, play};
 use crate::{Constants, Costs, Emulated, Software, Step, Workload, simulate};
@@ -36,8 +36,15 @@ fn emulated(mesh: Mesh, sleep: SleepTimes, pace: Option<Pace>) -> Workload {
     Workload { emulated: Emulated { sleep: Some(sleep), pace }, ..workload(mesh) }
 }
 
-fn near(found: f64, wanted: f64) {
-    assert!((found / wanted - 1.0).abs() < 1e-6, "{found} is not {wanted}");
+/// Seconds of a step over one link that its exchanges share, over several, and of all that goes over a stage's link.
+fn over_links(step: &Step) -> [f64; 3] {
+    let profile = profile();
+    let mut times = Times::new(step, &costs(&profile).emulating(&step.workload.emulated));
+    let stages = 0..step.workload.recipe.mesh.pipeline;
+    let least = stages.map(|stage| times.on_the_link(step, stage)).fold(0.0, f64::max);
+    let shared = play(step, &step.timetable, &times).seconds;
+    times.is_paced = false;
+    [shared, play(step, &step.timetable, &times).seconds, least]
 }
 
 #[test]
@@ -75,11 +82,7 @@ fn transfers_and_exchanges_of_gradients_share_a_slow_link() {
     let pace = Pace { bandwidth: Bandwidth(1e6), latency: Seconds(0.0) };
     let mesh = Mesh { data: 2, tensor: 1, pipeline: 2 };
     let step = emulated(mesh, SleepTimes::Equal(1e-3), Some(pace)).step().unwrap();
-    let profile = profile();
-    let mut times = Times::new(&step, &costs(&profile).emulating(&step.workload.emulated));
-    let shared = play(&step, &step.timetable, &times).seconds;
-    times.is_paced = false;
-    let apart = play(&step, &step.timetable, &times).seconds;
+    let [shared, apart, _] = over_links(&step);
     // The last stage's gradients are on the link when its last transfer is to go.
     let transfer = 4.0 * (step.workload.recipe.micro_batch * 128 * 256) as f64 / 1e6;
     assert!(shared > apart + transfer, "{shared} s with one link, {apart} s with several");
@@ -93,12 +96,7 @@ fn no_step_is_shorter_than_all_that_goes_over_a_shared_link() {
     for (data, tensor, pipeline) in [(2, 2, 1), (2, 1, 2), (2, 2, 2)] {
         let mesh = Mesh { data, tensor, pipeline };
         let step = emulated(mesh, SleepTimes::Equal(1e-3), Some(pace)).step().unwrap();
-        let profile = profile();
-        let mut times = Times::new(&step, &costs(&profile).emulating(&step.workload.emulated));
-        let least = (0..pipeline).map(|stage| times.on_the_link(&step, stage)).fold(0.0, f64::max);
-        let shared = play(&step, &step.timetable, &times).seconds;
-        times.is_paced = false;
-        let apart = play(&step, &step.timetable, &times).seconds;
+        let [shared, apart, least] = over_links(&step);
         assert!(apart < least, "{mesh:?}: the link limits nothing: {apart} s, {least} s on it");
         assert!(shared >= least * (1.0 - 1e-9), "{mesh:?}: {shared} s, but {least} s on the link");
     }

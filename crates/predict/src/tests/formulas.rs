@@ -3,7 +3,7 @@
 use parallel::{Mesh, Schedule};
 use record::ConstantName;
 
-use super::workload;
+use super::{near, workload};
 use crate::machines::machine;
 use crate::passes::{BlockTimes, Parts};
 use crate::simulate::{Times, play};
@@ -29,10 +29,6 @@ fn seconds(step: &Step, change: impl FnOnce(&mut Times)) -> f64 {
     let played = play(step, &step.timetable, &times);
     assert!((played.parts.total() - played.seconds).abs() < 1e-6, "parts {:?} of {}", played.parts, played.seconds);
     played.seconds
-}
-
-fn near(found: f64, wanted: f64) {
-    assert!((found / wanted - 1.0).abs() < 1e-6, "{found} is not {wanted}");
 }
 
 #[test]

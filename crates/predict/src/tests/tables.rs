@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use crate::fit::{Observed, errors, fit};
 use crate::machines::machine;
 use crate::rows::read_rows;
-use crate::{Constants, Software};
+use crate::{Constants, Judged, Software};
 
 #[path = "../../../../tests/skip.rs"]
 mod skip;
@@ -21,19 +21,12 @@ fn table(name: &str) -> Option<Vec<Observed>> {
     Some(rows.rows.iter().map(|row| Observed::from_row(row).unwrap()).collect())
 }
 
-/// Mean and median of the sizes of errors.
-fn sizes(errors: &[f64]) -> (f64, f64) {
-    let mut sizes: Vec<f64> = errors.iter().map(|error| error.abs()).collect();
-    sizes.sort_by(f64::total_cmp);
-    (sizes.iter().sum::<f64>() / sizes.len() as f64, sizes[sizes.len() / 2])
-}
-
 #[test]
 fn steps_of_selene_follow_from_public_numbers() {
     let Some(rows) = table("steps_selene_a100.csv") else { return };
     let profile = machine("a100-nvlink").unwrap().profile();
     let constants = Software::Megatron.constants(Constants::of(&profile));
-    let (mean, _) = sizes(&errors(&profile, &constants, &rows));
+    let [mean, ..] = Judged::sizes(&errors(&profile, &constants, &rows));
     assert!(mean <= 0.08, "mean error {mean:.3}");
 }
 
@@ -50,8 +43,8 @@ fn a_few_rows_of_a_table_tell_the_others() {
     }
     let rest: Vec<Observed> = rows.into_iter().step_by(7).collect();
     let found = fit(&profile, constants, &drawn).unwrap();
-    let (mean, median) = sizes(&errors(&profile, &found.after, &rest));
+    let [mean, median, _] = Judged::sizes(&errors(&profile, &found.after, &rest));
     assert!(mean <= 0.08 && median <= 0.07, "mean {mean:.3}, median {median:.3}");
-    let (before, _) = sizes(&errors(&profile, &constants, &rest));
+    let [before, ..] = Judged::sizes(&errors(&profile, &constants, &rest));
     assert!(before > 2.0 * mean, "the fit changes nothing: {before:.3} {mean:.3}");
 }

@@ -1,20 +1,18 @@
 //! `rankmark calibrate`: what operations and exchanges take on this machine, as the profile that `rankmark predict` reads.
 
-mod text;
-
 use std::path::{Path, PathBuf};
 
 use clap::ValueHint;
 use clap::builder::PossibleValuesParser;
-use measure::machine;
-use predict::calibrate::{Caches, Given, Wish, machine_profile, plan};
-use record::{MachineProfile, read_run, write_machine_profile};
+use plans::calibration;
+use predict::calibrate::{Wish, begins, plan, summary};
+use record::{read_run, write_machine_profile};
 use terms::Dtype;
 
 use super::{Ended, Typed};
 use crate::options::{Output, RunOptions};
 use crate::session::{self, Entry, SessionRequest};
-use crate::{Failure, screen};
+use crate::{Failure, incomplete, screen};
 
 /// The profile within its record. Where it goes, too, follows from `--output`.
 const FILE: &str = "machine-profile.json";
@@ -69,18 +67,8 @@ pub(crate) struct Calibrate {
     quiet: bool,
 }
 
-/// Backends that move data.
-fn moving() -> impl Iterator<Item = &'static comm::About> {
-    comm::backends().map(|backend| backend.about()).filter(|about| !about.simulated)
-}
-
 fn comm_backends() -> PossibleValuesParser {
-    PossibleValuesParser::new(moving().map(|about| about.name).collect::<Vec<_>>())
-}
-
-/// The first that needs no launcher and no library.
-fn usual_backend() -> String {
-    moving().find(|about| !about.launched && !about.in_process).map_or_else(String::new, |about| about.name.to_owned())
+    PossibleValuesParser::new(calibration::moving_backends().map(|about| about.name).collect::<Vec<_>>())
 }
 
 impl Typed for Calibrate {
@@ -104,8 +92,24 @@ impl Typed for Calibrate {
                 .hint(hint)
                 .with_code(code));
         }
-        let profile = self.profile(&directory)?;
+        let record = read_run(&directory)?;
+        incomplete::warn(&directory, record.banner().as_deref());
+        let profile = calibration::profile(&record, self.name.clone(), self.ranks)?;
         let target = self.output.clone().unwrap_or_else(|| self.usual(&directory));
+        if calibration::keeps(&target, code != 0) {
+            let own = directory.join(FILE);
+            write_machine_profile(&own, &profile)?;
+            let (record, own) = (directory.display().to_string(), own.display().to_string());
+            let hint = format!(
+                "rankmark report {}\nsays which cases failed; `rankmark predict --profile {}` takes the new profile",
+                report::shell(&record),
+                report::shell(&own)
+            );
+            return Err(Failure::new(format!("cases failed: {} was kept as it was", target.display()))
+                .cause(format!("the new profile lacks what they measure, and is {own}"))
+                .hint(hint)
+                .with_code(code));
+        }
         write_machine_profile(&target, &profile)?;
         if self.json {
             screen::print_json(&format!(
@@ -113,7 +117,7 @@ impl Typed for Calibrate {
                 record::to_json(&profile).map_err(|error| Failure::new("the profile cannot be written").cause(error))?
             ))?;
         } else if !self.quiet {
-            screen::print(&text::summary(&profile, &target, &directory))?;
+            screen::print(&summary(&profile, &target, &directory))?;
         }
         Ok(code)
     }
@@ -122,11 +126,11 @@ impl Typed for Calibrate {
 impl Calibrate {
     fn wish(&self) -> Wish {
         Wish {
-            ranks: self.ranks.unwrap_or_else(cores),
-            backend: self.backend.clone().unwrap_or_else(usual_backend),
+            ranks: self.ranks.unwrap_or_else(calibration::usual_ranks),
+            backend: self.backend.clone().unwrap_or_else(calibration::usual_backend),
             precisions: self.precision.clone(),
             quick: self.quick,
-            caches: caches(),
+            caches: calibration::caches(),
         }
     }
 
@@ -134,8 +138,7 @@ impl Calibrate {
     fn measured(&self, text: &str, entry: Entry<'_>) -> Result<(PathBuf, u8), Failure> {
         let plan = record::plan::read(text, "the plan of a calibration", &benchmarks::abouts(), &[])?;
         if !self.quiet {
-            let begins = text::begins(&plan, self.wish().ranks, self.quick);
-            screen::remark(&begins);
+            screen::remark(&begins(&plan, self.wish().ranks, self.quick));
         }
         let options = RunOptions {
             output: Output { output_dir: self.output_dir.clone(), quiet: true, ..Output::default() },
@@ -148,43 +151,9 @@ impl Calibrate {
         Ok((directory, ended.code))
     }
 
-    /// The profile that a record's results give.
-    fn profile(&self, directory: &Path) -> Result<MachineProfile, Failure> {
-        let record = read_run(directory)?;
-        if let Some(banner) = record.banner() {
-            screen::remark(&format!("warning: {}: {banner}\n", directory.display()));
-        }
-        let machine = &record.file.machine;
-        let most = record.cases.iter().map(|line| line.ranks).max().unwrap_or(1);
-        let name = self.name.clone().unwrap_or_else(|| machine.host.clone());
-        let given = Given {
-            name,
-            source: record.file.command_line.join(" "),
-            created: record.file.started.to_string(),
-            version: record.file.tool.version.clone(),
-            ranks: self.ranks.unwrap_or(most),
-        };
-        Ok(machine_profile(&record.cases, machine, given)?)
-    }
-
     /// Where the profile goes unless somebody says so: that of a record into the record's folder, and that of now to where it is
     /// looked for.
     fn usual(&self, directory: &Path) -> PathBuf {
         if self.dir.is_some() { directory.join(FILE) } else { PathBuf::from(USUAL) }
     }
-}
-
-/// The caches of this machine: a core's own are those up to the second level.
-pub(super) fn caches() -> Caches {
-    let all = machine::detect().caches;
-    let most = |level: std::ops::RangeInclusive<u32>| {
-        let of = all.iter().filter(|cache| cache.kind != "instruction" && level.contains(&cache.level));
-        of.map(|cache| cache.bytes).max().unwrap_or(0)
-    };
-    Caches { own: most(1..=2), shared: most(3..=4) }
-}
-
-/// Ranks of this machine, unless somebody says how many: one a core.
-fn cores() -> u32 {
-    machine::allowed_cpus().len().clamp(1, 1024) as u32
 }

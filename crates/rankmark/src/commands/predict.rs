@@ -1,16 +1,17 @@
 //! `rankmark predict`: what a training step takes that was not measured, and the best mesh for it.
 
 mod check;
-mod rows;
-mod wanted;
 
 use std::path::{Path, PathBuf};
 
 use clap::ValueHint;
-use parallel::{Mesh, Schedule};
+use engine::cuda::LOGITS_MULTIPLE;
+use parallel::{Mesh, Optimizer, Recipe, Schedule};
+use plans::{calibration, measured_steps};
+use predict::asked::{AskedSamples, model_of};
 use predict::fit::refuse_milliseconds;
 use predict::sweep::{Choices, sweep};
-use predict::{Fitted, Predictor, Software, candidates, json, judge, text};
+use predict::{Fitted, Predictor, Software, Workload, candidates, fitted, json, judge, text};
 use terms::Dtype;
 
 use super::calibrate::USUAL;
@@ -155,32 +156,39 @@ impl Typed for Predict {
 
     fn run(self, entry: Entry<'_>) -> Ended {
         let mut predictor = self.predictor()?;
-        let fitted = match &self.fit {
-            Some(path) => Some(rows::fitted(&mut predictor, path, self.draw.map(|count| (count as usize, self.seed)))?),
+        let moved = match &self.fit {
+            Some(path) => {
+                let steps = measured_steps::read(path, &mut screen::remark)?;
+                Some(fitted(&mut predictor, steps, self.draw.map(|count| (count as usize, self.seed)))?)
+            }
             None => None,
         };
         if let Some(path) = &self.check {
+            if let Some(other) = self.other_software() {
+                predictor = predictor.of_software(other);
+            }
             return check::run(&predictor, path, (self.output_dir.as_deref(), self.json), entry);
         }
-        if self.rows.is_some() || fitted.as_ref().is_some_and(|fitted| !fitted.rest.is_empty()) {
-            return self.errors(&predictor, fitted.as_ref());
+        let fitted = moved.as_ref();
+        if self.rows.is_some() || fitted.is_some_and(|fitted| !fitted.rest.is_empty()) {
+            return self.errors(&predictor, fitted);
         }
         if self.sweep {
-            return self.swept(&predictor, fitted.as_ref());
+            return self.swept(&predictor, fitted);
         }
-        if let Some(fitted) = fitted.as_ref().filter(|_| self.mesh.is_none()) {
-            return match self.json {
-                true => screen::print_json(&json::fitted(fitted)),
-                false => screen::print(&(text::banner(&predictor) + &text::constants(fitted))),
-            };
+        if let Some(alone) = fitted.filter(|_| self.mesh.is_none()) {
+            return self.say(json::fitted(alone), text::head(&predictor, fitted));
         }
-        let workload = self.workload(&predictor)?;
+        let base = self.base(&predictor)?;
+        let ranks = self.ranks.map_or(1, |ranks| ranks as usize);
+        let mesh = self.mesh.unwrap_or(Mesh { data: ranks, tensor: 1, pipeline: 1 });
+        let workload = self.samples().divided(base, mesh, self.chunks)?;
         let prediction = predictor.predict(&workload)?;
-        if self.json {
-            return screen::print_json(&json::prediction(&predictor, &workload, &prediction, fitted.as_ref()));
-        }
-        let head = fitted.as_ref().map_or_else(String::new, text::constants);
-        screen::print(&(text::banner(&predictor) + &head + &text::prediction(&workload, &prediction, screen::width())))
+        let head = text::head(&predictor, fitted);
+        self.say(
+            json::prediction(&predictor, &workload, &prediction, fitted),
+            head + &text::prediction(&workload, &prediction, screen::width()),
+        )
     }
 }
 
@@ -201,42 +209,74 @@ impl Predict {
                 )));
             }
         };
-        self.warn_of_another_machine(&profile);
-        // Tables of others are steps of Megatron-LM.
-        let is_table = [&self.fit, &self.rows].into_iter().flatten().any(|path| rows::is_table(path));
-        let is_alone = is_table && self.mesh.is_none() && !self.sweep;
-        let usual = if is_alone { Software::Megatron } else { Software::Rankmark };
+        calibration::notes(&profile).iter().for_each(|note| screen::remark(note));
+        let is_alone = self.mesh.is_none() && !self.sweep;
+        let measured = self.fit.as_deref().or(self.rows.as_deref()).filter(|_| is_alone);
+        let usual = measured.map_or(Software::Rankmark, measured_steps::software);
         Ok(Predictor::new(profile, self.software.unwrap_or(usual)))
     }
 
-    /// A profile of another machine predicts that machine: it is said, and nothing is refused.
-    fn warn_of_another_machine(&self, profile: &record::MachineProfile) {
-        let here = measure::machine::detect();
-        if let Some(other) = profile.machine.as_ref().filter(|other| other.processor() != here.processor()) {
-            let name = view::one_line(other.processor());
-            screen::remark(&format!("note: the profile is of another machine ({name}): times are of that one\n"));
+    /// Prints one of the two.
+    fn say(&self, json: String, text: String) -> Ended {
+        if self.json { screen::print_json(&json) } else { screen::print(&text) }
+    }
+
+    fn samples(&self) -> AskedSamples {
+        AskedSamples { all: self.global_batch, each: self.batch, micros: self.micro_batches }
+    }
+
+    /// What all candidates of a sweep have in common, and a workload begins as.
+    fn base(&self, predictor: &Predictor) -> Result<Workload, Failure> {
+        if let (Some(ranks), Some(mesh)) = (self.ranks, self.mesh)
+            && ranks as usize != mesh.ranks()
+        {
+            let what = format!("the mesh {mesh} has {} ranks, not {ranks}", mesh.ranks());
+            return Err(Failure::new(what).hint("leave out --ranks, or name a mesh of as many"));
         }
-        if profile.basis == record::ProfileBasis::Measured && profile.transfers.is_empty() {
-            screen::remark("note: the profile has no measured exchanges: assumed rates of links are used instead\n");
-        }
+        let model = model_of(&self.model, &self.set, self.sequence)?;
+        let recipe = Recipe {
+            schedule: self.schedule.unwrap_or(Schedule::OneForwardOneBackward),
+            sharded: self.sharded,
+            overlap: !self.no_overlap,
+            sequence_parallel: self.sequence_parallel,
+            recompute: self.recompute,
+            optimizer: match self.optimizer.as_str() {
+                "sgd" => Optimizer::Sgd { rate: 1e-3, momentum: 0.9 },
+                _ => Optimizer::ADAMW,
+            },
+            logits_multiple: if predictor.profile.multiprocessors > 0 { LOGITS_MULTIPLE } else { 1 },
+            ..Recipe::plain(model, Mesh::SERIAL, self.precision)
+        };
+        let node = self.ranks_per_node.unwrap_or(predictor.profile.ranks_per_node);
+        let software = self.software.unwrap_or(Software::Rankmark);
+        Ok(Workload { software, ..Workload::new(recipe, node.max(1) as usize) })
     }
 
     fn errors(&self, predictor: &Predictor, fitted: Option<&Fitted>) -> Ended {
         let judged = match &self.rows {
-            Some(path) => rows::read(path)?,
+            Some(path) => measured_steps::read(path, &mut screen::remark)?,
             None => Vec::new(),
         };
         let rest = fitted.map_or(&[][..], |fitted| &fitted.rest);
-        let found = judge(predictor, if self.rows.is_some() { &judged } else { rest });
+        let found = match self.other_software() {
+            Some(other) => judge(&predictor.clone().of_software(other), &judged),
+            None => judge(predictor, if self.rows.is_some() { &judged } else { rest }),
+        };
         // A record has seconds, however far off a prediction for another machine is.
-        if self.rows.as_deref().is_some_and(rows::is_table) {
+        if self.rows.as_deref().is_some_and(measured_steps::is_table) {
             refuse_milliseconds(&found.errors)?;
         }
-        if self.json {
-            return screen::print_json(&json::errors(predictor, fitted, &found));
-        }
-        let head = fitted.map_or_else(String::new, text::constants);
-        screen::print(&(text::banner(predictor) + &head + &text::errors(&found, screen::width())))
+        let text = text::head(predictor, fitted) + &text::errors(&found, screen::width());
+        self.say(json::errors(predictor, fitted, &found), text)
+    }
+
+    /// The program of the steps to predict, where the fitted ones are of another.
+    fn other_software(&self) -> Option<Software> {
+        let of_fit = measured_steps::software(self.fit.as_deref()?);
+        // A plan trains by this program.
+        let of_plan = self.check.as_ref().map(|_| Software::Rankmark);
+        let other = of_plan.or(self.rows.as_deref().map(measured_steps::software))?;
+        (other != of_fit).then_some(other)
     }
 
     fn swept(&self, predictor: &Predictor, fitted: Option<&Fitted>) -> Ended {
@@ -245,38 +285,41 @@ impl Predict {
         let ranks = ranks.ok_or_else(|| Failure::new("a sweep needs a number of ranks").hint("`--ranks N`"))?;
         let choices = Choices {
             ranks,
-            global_batch: self.samples(ranks),
+            global_batch: self.samples().of_sweep(ranks),
             most_chunks: self.chunks.unwrap_or(8) as usize,
             most_micro_batch: 64,
         };
         let found = sweep(predictor, &base, &choices, self.top as usize)?;
-        if let Some((smallest, bytes)) = &found.smallest {
-            return Err(Failure::new("no mesh fits into memory")
-                .cause(format!(
-                    "the smallest, {}, needs {:.1} GB a rank of {:.1} GB",
-                    candidates::words(smallest),
-                    *bytes as f64 / 1e9,
-                    predictor.profile.memory_bytes as f64 / 1e9
-                ))
-                .hint("more ranks, a smaller global batch, or a smaller model"));
-        }
+        candidates::refuse_too_large(&found, predictor.profile.memory_bytes)?;
         if let Some(path) = &self.plan {
-            let text = {
-                let basis = predictor.profile.basis;
-                candidates::plan((&self.model, &self.set), &base, &found.best, basis)
-            };
+            let text = candidates::plan((&self.model, &self.set), &base, &found.best, predictor.profile.basis);
             record::file::replace_named(path, text.as_bytes())
                 .map_err(|error| Failure::new(format!("cannot write {}", path.display())).cause(error))?;
             screen::remark(&format!("plan     {}\n", path.display()));
         }
-        if self.json {
-            return screen::print_json(&json::sweep(predictor, &base, &choices, &found, fitted));
+        let text = text::sweep((&base, &choices), &found, self.plan.is_some(), screen::width());
+        self.say(json::sweep(predictor, &base, &choices, &found, fitted), text::head(predictor, fitted) + &text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{Args as _, FromArgMatches as _};
+
+    use super::*;
+
+    #[test]
+    fn steps_are_of_the_program_that_made_them_whatever_was_fitted() {
+        let other = |words: &str| {
+            let command = Predict::augment_args(clap::Command::new("predict"));
+            let matches = command.try_get_matches_from(words.split(' ')).unwrap();
+            Predict::from_arg_matches(&matches).unwrap().other_software()
+        };
+        assert_eq!(other("predict --fit steps.csv --rows results/train"), Some(Software::Rankmark));
+        assert_eq!(other("predict --fit steps.csv --check plan.yaml"), Some(Software::Rankmark));
+        assert_eq!(other("predict --fit results/train --rows steps.csv"), Some(Software::Megatron));
+        for words in ["--fit steps.csv --rows more.csv", "--fit results/train --check plan.yaml", "--rows steps.csv"] {
+            assert_eq!(other(&format!("predict {words}")), None, "{words}");
         }
-        let head = fitted.map_or_else(String::new, text::constants);
-        screen::print(
-            &(text::banner(predictor)
-                + &head
-                + &text::sweep((&base, &choices), &found, self.plan.is_some(), screen::width())),
-        )
     }
 }

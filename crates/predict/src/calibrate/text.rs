@@ -1,4 +1,4 @@
-//! What a calibration says on the terminal: what it measures, and the profile in short.
+//! What a calibration says for people: what it measures, and the profile in short.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -8,7 +8,7 @@ use record::{Constant, MachineProfile, Plan, TransferTime};
 use view::number::{bytes, count, percent, seconds, three_digits};
 
 /// What is about to be measured.
-pub(super) fn begins(plan: &Plan, ranks: u32, quick: bool) -> String {
+pub fn begins(plan: &Plan, ranks: u32, quick: bool) -> String {
     let mut cases: Vec<(&str, usize)> = Vec::new();
     for case in &plan.cases {
         match cases.iter_mut().find(|(name, _)| *name == case.benchmark) {
@@ -23,14 +23,14 @@ pub(super) fn begins(plan: &Plan, ranks: u32, quick: bool) -> String {
 }
 
 /// The profile in short.
-pub(super) fn summary(profile: &MachineProfile, target: &Path, record: &Path) -> String {
+pub fn summary(profile: &MachineProfile, target: &Path, record: &Path) -> String {
     let mut text = format!("{}: {}\n\n", profile.name, count(profile.ranks_per_node as usize, "rank", "ranks"));
     for constant in &profile.constants {
         let (name, value) = (constant.name.to_string(), shown(constant));
         let _ = writeln!(text, "  {name:<18} {value:>14}  ± {}", percent(constant.spread));
     }
-    let _ =
-        writeln!(text, "\n  {} operations, {} between launches", profile.kernels.len(), spread(profile.launch_spread));
+    let (operations, spread) = (profile.kernels.len(), percent(profile.launch_spread));
+    let _ = writeln!(text, "\n  {operations} operations, {spread} apart between launches");
     for line in curves(&profile.transfers) {
         let _ = writeln!(text, "  {line}");
     }
@@ -43,10 +43,6 @@ pub(super) fn summary(profile: &MachineProfile, target: &Path, record: &Path) ->
     }
     let _ = writeln!(text, "\nprofile: {}\nrecord:  {}", target.display(), record.display());
     text
-}
-
-fn spread(share: f64) -> String {
-    format!("{} apart", percent(share))
 }
 
 /// `85.2 GFLOP/s`, `1.2 us`.
