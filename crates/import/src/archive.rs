@@ -1,18 +1,20 @@
 //! A folder of other tools' results: its runs in the order of time, and what its other files are.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use record::DatedBy;
-use record::store::{RUN_FILE, why_unreadable};
+use record::file::FileName;
+use record::store::{RESULTS, RUN_FILE, why_unreadable};
 use serde_json::json;
 use terms::Error;
 use terms::number::count;
 use terms::text::one_line;
 
-use crate::{Format, ImportedRecord, Source};
+use crate::{Format, ImportedRecord, Source, directory_stem};
 
 /// Folders in folders, at most.
 const DEPTH: usize = 12;
@@ -112,6 +114,33 @@ impl Archive {
             Ok(Some(records)) => self.runs.extend(records.into_iter().map(|record| Run { path: path.clone(), record })),
             Err(error) => self.unread.push((path, error)),
         }
+    }
+
+    /// Writes the records of what was found in `folder`, each in a directory with its number: into `target`, or a new folder of
+    /// results with this time. Gives that folder.
+    ///
+    /// # Errors
+    /// When one cannot be written.
+    pub fn write(
+        &mut self,
+        folder: &Path,
+        (target, now): (Option<&Path>, jiff::Timestamp),
+        command_line: &[String],
+    ) -> Result<PathBuf, Error> {
+        let name = folder.canonicalize().ok().and_then(|path| path.file_name().map(OsStr::to_owned));
+        let name = name.map_or_else(|| "archive".to_owned(), |name| name.to_string_lossy().into_owned());
+        let target = match target {
+            Some(directory) => directory.to_owned(),
+            None => record::fresh_directory(Path::new(RESULTS), now, &directory_stem(&name))?,
+        };
+        let digits = self.runs.len().to_string().len();
+        for (number, run) in self.runs.iter_mut().enumerate() {
+            let name = format!("{:0digits$}-{}", number + 1, run.record.file.experiment);
+            let name = FileName::checked(&name)
+                .ok_or_else(|| Error::new(format!("`{}` cannot name a record", name.escape_debug())))?;
+            run.record.write(&target.join(name), command_line)?;
+        }
+        Ok(target)
     }
 }
 
@@ -253,7 +282,6 @@ pub fn as_json(said: &Said, rest: &Archive) -> String {
 
 #[cfg(all(test, unix))]
 mod tests {
-    use std::ffi::OsStr;
     use std::os::unix::ffi::OsStrExt as _;
 
     use super::*;

@@ -115,6 +115,13 @@ pub(crate) fn op(word: &str) -> Option<Collective> {
     })
 }
 
+/// The operation that a user means, however libraries and their tests spell it: `allreduce`, `all_reduce_perf`, `MPI_Bcast`.
+pub fn operation(word: &str) -> Option<Collective> {
+    let plain: String = word.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect();
+    let plain = plain.strip_prefix("osu").or_else(|| plain.strip_prefix("mpi")).unwrap_or(&plain);
+    op(plain.strip_suffix("perf").unwrap_or(plain))
+}
+
 /// The element type by a word of another tool. None for types that we lack.
 pub(crate) fn dtype(word: &str) -> Option<Dtype> {
     match word {

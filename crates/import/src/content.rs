@@ -1,5 +1,7 @@
 //! What a file holds.
 
+use serde_json::{Value, json};
+
 use crate::Results;
 
 /// What a file holds: work to do, or what work took.
@@ -25,4 +27,19 @@ pub struct ForeignPlan {
     pub used: Vec<String>,
     /// Whether its ranks are those that the user gave, because the file does not say how many.
     pub has_given_ranks: bool,
+}
+
+impl ForeignPlan {
+    /// What became of each field, and what is not done as written: a line each.
+    pub fn as_text(&self) -> String {
+        let fields = self.read_as.iter().map(|field| format!("  {field}\n"));
+        fields.chain(self.warnings.iter().map(|warning| format!("warning: {warning}\n"))).collect()
+    }
+
+    /// The plan of a file of this format, for programs. `file` names the member that has the file.
+    pub fn as_json(&self, (name, file): (&str, Value), format: &str) -> String {
+        let Self { text, read_as, warnings, .. } = self;
+        let object = json!({ name: file, "format": format, "read_as": read_as, "warnings": warnings, "plan": text });
+        format!("{object}\n")
+    }
 }

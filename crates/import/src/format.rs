@@ -6,11 +6,19 @@ use crate::{Content, Source};
 
 /// One file format of one tool.
 pub trait Format: Sync {
-    /// Name of the format in `--format` and in `rankmark list imports`.
-    fn name(&self) -> &'static str;
+    /// The name of the format in `--format` and in `rankmark list imports`, and one line about it: the program that writes such
+    /// files, and what they hold.
+    fn about(&self) -> (&'static str, &'static str);
 
-    /// One line about it: the program that writes such files, and what they hold.
-    fn doc(&self) -> &'static str;
+    /// The name of the format.
+    fn name(&self) -> &'static str {
+        self.about().0
+    }
+
+    /// One line about it.
+    fn doc(&self) -> &'static str {
+        self.about().1
+    }
 
     /// Whether a file looks like this format: by what no other format has. Never by the file's name alone.
     fn recognises(&self, source: &Source) -> bool;

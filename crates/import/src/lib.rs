@@ -26,18 +26,21 @@ mod prefix;
 mod processes;
 mod record_of;
 mod results;
+mod said;
 mod several;
 mod source;
 pub mod traces;
 pub mod traffic;
 mod tree;
 
+pub use collective::operation;
 pub use content::{Content, ForeignPlan};
 pub use format::Format;
 pub use formats::FORMATS;
 pub use here::{CountParameters, Here};
 pub use record_of::{ImportedRecord, directory_stem, records};
 pub use results::{Details, Figures, Results, Row, Shape};
+pub use said::SaidRecord;
 pub use source::{Line, Source};
 
 use terms::Error;

@@ -1,7 +1,8 @@
 //! Command lines of other tools, word by word, as lines of this program: nccl-tests and the OSU benchmarks, DDLB, the all-reduce
-//! study. Reads words, and no command line by itself.
+//! study, TorchScale, launchers. Reads words, and no command line by itself.
 
 mod ddlb;
+mod launchers;
 mod nccl_tests;
 mod study;
 
@@ -10,6 +11,7 @@ use std::ffi::OsString;
 use terms::Error;
 
 pub use ddlb::DDLB_CONFIG;
+pub use launchers::Measures;
 pub use nccl_tests::READ_AS;
 pub use study::STUDY_CSV;
 
@@ -17,6 +19,11 @@ pub use study::STUDY_CSV;
 ///
 /// # Errors
 /// When something is said twice, or cannot be said with our options.
-pub fn rewritten(arguments: Vec<OsString>, gpus: fn() -> usize) -> Result<Vec<OsString>, Error> {
-    nccl_tests::rewritten(study::rewritten(ddlb::rewritten(arguments)?, gpus)?)
+pub fn rewritten(
+    arguments: Vec<OsString>,
+    gpus: fn() -> usize,
+    measures: Measures<'_>,
+) -> Result<Vec<OsString>, Error> {
+    let arguments = ddlb::rewritten(launchers::of_torchscale(arguments))?;
+    launchers::rewritten(nccl_tests::rewritten(study::rewritten(arguments, gpus)?)?, measures)
 }

@@ -1,6 +1,10 @@
 //! Results of another tool as a record: cases have the identity that a native run of the same shape would have.
 
-use record::{About, Case, CaseLine, CaseSamples, DatedBy, Imported, Machine, Plan, RunFile, TimeSummary, Tool};
+use std::path::Path;
+
+use record::{
+    About, Case, CaseLine, CaseSamples, DatedBy, Imported, Machine, Plan, RunFile, Store, StoreError, TimeSummary, Tool,
+};
 use serde_json::Value;
 use terms::{Bytes, Dtype, Error, Named as _, Seconds, Status};
 
@@ -17,6 +21,20 @@ pub struct ImportedRecord {
     pub lines: Vec<CaseLine>,
     /// Samples of cases, where the file tells single times.
     pub samples: Vec<CaseSamples>,
+}
+
+impl ImportedRecord {
+    /// Writes it to a new directory, as made by this command line.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn write(&mut self, directory: &Path, command_line: &[String]) -> Result<(), StoreError> {
+        self.file.command_line = command_line.to_vec();
+        let mut store = Store::create(directory, &self.file)?;
+        store.append_all(&self.lines)?;
+        self.samples.iter().try_for_each(|trial| store.append_samples(trial))?;
+        store.finish(&mut self.file)
+    }
 }
 
 /// The most case lines that a record holds.

@@ -77,6 +77,17 @@ impl<'g> Gates<'g> {
     }
 }
 
+/// Expects of results what is known of the GPUs that their file names: of one host, whose links the figures are of. A file that
+/// names no host, or several, may be of others.
+pub fn expect_known(imported: &mut ImportedRecord) {
+    let file = &mut imported.file;
+    let is_one_host = file.hosts.is_empty() && !file.machine.host.is_empty();
+    let model = file.imported.as_ref().and_then(|of| of.facts.get("device"));
+    if let Some(model) = model.filter(|_| is_one_host) {
+        file.plan.expected = hardware::expected_of(model);
+    }
+}
+
 /// What its own program found wrong keeps no gate, however fast it was.
 fn wrong_results(record: &mut ImportedRecord) {
     for line in record.lines.iter_mut().filter(|line| line.status == Status::Failed) {

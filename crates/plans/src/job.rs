@@ -4,6 +4,7 @@ mod fleet;
 mod steps;
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use comm::mpi::Facts;
 use launch::job::{Job, RankStart, Target, srun_mpi};
@@ -26,9 +27,7 @@ pub struct Asked<'a> {
     /// The plan.
     pub plan: &'a Plan,
     /// The file of the plan, as the user named it.
-    pub file: String,
-    /// The file of the plan from the root.
-    pub absolute: &'a dyn Fn() -> Result<String, Error>,
+    pub file: &'a Path,
     /// One step of so many ranks.
     pub ranks: Option<u32>,
     /// This program there.
@@ -53,10 +52,11 @@ pub fn of_plan(asked: Asked<'_>) -> Result<(Job, Outlook), Error> {
     let ranks = ranks(asked.ranks, &numbers)?;
     let nodes = nodes(&asked.options, ranks, target)?;
     let several = numbers.len() > 1 && asked.ranks.is_none();
+    let file = asked.file.display().to_string();
     let spread = steps::spread(if several { &numbers } else { &[] }, (ranks, nodes), target);
     let (outlook, running) = match several {
-        true => outlook(asked.file, plan, &spread, target),
-        false => outlook(asked.file, plan, &[RankStart { ranks, nodes, cores: 0, gpus: 0, starts: 1 }], target),
+        true => outlook(file, plan, &spread, target),
+        false => outlook(file, plan, &[RankStart { ranks, nodes, cores: 0, gpus: 0, starts: 1 }], target),
     };
     if running.is_empty() {
         return Err(nothing_runs(&outlook, plan, ranks, target));
@@ -71,7 +71,7 @@ pub fn of_plan(asked: Asked<'_>) -> Result<(Job, Outlook), Error> {
         experiment: plan.experiment.clone(),
         program: (asked.program)()?,
         is_fleet: false,
-        plan: (asked.absolute)()?,
+        plan: absolute(asked.file)?,
         plan_text: plan.source_text.clone(),
         record: asked.record,
         cores: if several { steps::cores(&steps, (ranks, nodes)) } else { cores(&running, ranks) },
@@ -90,6 +90,21 @@ pub fn of_plan(asked: Asked<'_>) -> Result<(Job, Outlook), Error> {
         choose_mpi(&running, &mut job, asked.trusted);
     }
     Ok((job, outlook))
+}
+
+/// A path as text: the job's file is one.
+///
+/// # Errors
+/// When it is not UTF-8.
+pub fn path_text(path: &Path) -> Result<String, Error> {
+    let text = path.to_str().map(str::to_owned);
+    text.ok_or_else(|| Error::new(format!("{} is not UTF-8", path.display())).hint("rename it"))
+}
+
+/// The path from the root, by which other processes of the job find the file wherever they start.
+fn absolute(path: &Path) -> Result<String, Error> {
+    let failed = || Error::new(format!("{} has no path from the root", path.display()));
+    path_text(&std::path::absolute(path).map_err(|error| failed().cause(error))?)
 }
 
 fn nothing_runs(outlook: &Outlook, plan: &Plan, ranks: u32, target: &Target) -> Error {
@@ -272,8 +287,7 @@ mod tests {
         let asked = Asked {
             target,
             plan: &plan,
-            file: "plan.yaml".to_owned(),
-            absolute: &|| Ok::<_, Error>("/plan.yaml".to_owned()),
+            file: Path::new("plan.yaml"),
             ranks: None,
             program: &|| Ok::<_, Error>("rankmark".to_owned()),
             record: None,

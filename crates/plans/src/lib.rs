@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 pub mod backends;
+pub mod calibration;
 pub mod dry_run;
 pub mod equal_runs;
 pub mod estimate;
@@ -12,15 +13,19 @@ pub mod foreign;
 pub mod gates;
 pub mod hardware;
 pub mod job;
+pub mod known_answers;
+pub mod measured_steps;
 pub mod next;
 pub mod only;
 pub mod outlook;
 pub mod placement;
 pub mod presets;
+pub mod program;
 pub mod quick;
 pub mod ranks;
 mod read;
 pub mod readiness;
+pub mod sealed;
 pub mod states;
 pub mod trust;
 

@@ -15,6 +15,16 @@ const OTHERS: [(&str, &str, &str); 4] = [
     ),
 ];
 
+/// Help of the option: names of benchmarks, each with that of its command where this is another: `collective (or comm)`.
+pub fn help() -> String {
+    let word = |about: &'static About| match about.command.as_ref().map(|command| command.name) {
+        Some(command) if command != about.name => format!("{} (or {command})", about.name),
+        _ => about.name.to_owned(),
+    };
+    let words: Vec<String> = benchmarks::abouts().into_iter().map(word).collect();
+    format!("runs the cases of these benchmarks alone: {}", words.join(", "))
+}
+
 /// Benchmarks to keep.
 pub struct Only {
     /// The benchmarks.

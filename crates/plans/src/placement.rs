@@ -46,6 +46,15 @@ pub fn for_plan(plan: &Plan, machine: &Machine, coordinator: Option<&Coordinator
     placements
 }
 
+/// Notes in a record that other steps may have begun who starts the ranks of this one, and where they are.
+pub fn note_step(file: &mut RunFile, ranks: u32, machine: &Machine, coordinator: Option<&Coordinator>) {
+    file.started_by = file.started_by.take().or(coordinator.map(|coordinator| coordinator.launcher().to_owned()));
+    let own = for_plan(&file.plan, machine, coordinator);
+    file.placement.retain(|known| known.ranks != ranks);
+    file.placement.extend(own.into_iter().filter(|own| own.ranks == ranks));
+    note_hosts(file, coordinator);
+}
+
 /// The interface of each rank; empty where all are on one host, because its ranks use none.
 fn interfaces(ranks: u32, coordinator: &Coordinator) -> Vec<Option<String>> {
     let hosts = coordinator.hosts();

@@ -2,11 +2,14 @@
 
 use std::path::PathBuf;
 
+use record::PlanErrors;
 use serde_json::{Value, json};
-use survey::{Finding, State};
+use survey::{Finding, State, Survey};
 use view::terminal::{Style, wrap};
 
+use crate::known_answers::KnownAnswers;
 use crate::outlook::{self, Outlook, by_reason};
+use crate::states;
 
 /// Longer names share the column of what was found.
 const LONGEST_NAME: usize = 14;
@@ -28,6 +31,36 @@ pub struct Findings {
 }
 
 impl Findings {
+    /// What the survey found, with known answers and the states of the machine; `outlook` tells what becomes of a plan here.
+    ///
+    /// # Errors
+    /// When the user ended it.
+    pub fn checked(
+        found: Survey,
+        answers: &KnownAnswers<'_>,
+        python: Option<PathBuf>,
+        outlook: impl FnOnce(&[Finding]) -> Option<Outlook>,
+    ) -> Result<Self, PlanErrors> {
+        let backends = answers.of_backends()?;
+        let mut rows = answers.of_found(found.findings, python.as_deref())?;
+        let mut left_out = found.left_out;
+        if answers.quick {
+            left_out.push(("known answers", "ranks of every backend would be started"));
+            left_out.push(("states of the machine", "ranks would look at it for 1.5 s"));
+        } else {
+            let behind = rows.iter().rposition(|row| row.group == "system").map_or(0, |last| last + 1);
+            rows.insert(behind, states::row(answers));
+        }
+        // One that measures: what only computes times can run anywhere.
+        let measures = |name: &str| comm::backend(name).is_some_and(|backend| !backend.about().simulated);
+        let usable = backends.iter().any(|row| row.state == State::Ready && measures(&row.name));
+        // Backends stand behind what they rest on most: system and limits.
+        let at = rows.iter().position(|row| row.group != "system" && row.group != "limits").unwrap_or(rows.len());
+        rows.splice(at..at, backends);
+        let benchmarks = benchmarks::abouts().iter().filter(|_| usable).map(|about| about.name).collect();
+        Ok(Self { outlook: outlook(&rows), rows, left_out, python, benchmarks })
+    }
+
     /// Whether all that was asked for can run: see `--help`.
     pub fn is_fine(&self) -> bool {
         let plan_runs = self.outlook.as_ref().is_none_or(|outlook| outlook.skipped.is_empty());

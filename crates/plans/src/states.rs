@@ -1,12 +1,44 @@
 //! The states of a machine, as `validate` says what it saw of them.
 
+use std::path::Path;
 use std::time::Duration;
 
-use record::{CanaryKind, MachineState};
+use measure::{StatesAsked, machine};
+use record::store::RESULTS;
+use record::{CanaryKind, MachineState, PlanErrors};
 use survey::Finding;
 
+use crate::known_answers::{KnownAnswers, by_shared_memory};
+
+/// How long the machine is observed.
+const LASTING: Duration = Duration::from_millis(1_500);
+/// The most ranks that look.
+const MOST_RANKS: usize = 64;
+
+/// The row of the machine's states during the check, and of those that earlier runs saw.
+pub fn row(asker: &KnownAnswers<'_>) -> Finding {
+    let named = |finding: Finding| finding.group("system");
+    // Neighbours look in pairs.
+    let ranks = asker.host.cores.min(MOST_RANKS) / 2 * 2;
+    if ranks == 0 {
+        return named(Finding::missing("states", "not looked at: that needs two cores"));
+    }
+    let known = runner::earlier::earlier(Some(Path::new(RESULTS)), (&machine::detect(), &[]), &[]);
+    let asked = StatesAsked { known: known.clone(), ..StatesAsked::default() };
+    let one_line =
+        |wrong: PlanErrors| wrong.errors.iter().map(|placed| placed.error.on_one_line()).collect::<Vec<_>>().join("; ");
+    let seen = by_shared_memory(ranks).map_err(one_line).and_then(|case| {
+        let look = runner::look_at_states(&case, asker.host, &mut (asker.starter)(), asked, LASTING);
+        look.map_err(|verdict| verdict.error.on_one_line())
+    });
+    named(match seen {
+        Ok(seen) => finding(&seen, &known, LASTING),
+        Err(why) => Finding::missing("states", format!("not looked at: {why}")),
+    })
+}
+
 /// What was seen in so much time, and what earlier runs add.
-pub fn finding(seen: &[MachineState], known: &[MachineState], lasting: Duration) -> Finding {
+fn finding(seen: &[MachineState], known: &[MachineState], lasting: Duration) -> Finding {
     let own: Vec<&str> = seen.iter().filter_map(|state| state.name.as_deref()).collect();
     let others = known.iter().filter_map(|state| state.name.as_deref()).filter(|name| !own.contains(name));
     let others: Vec<&str> = others.collect();

@@ -34,45 +34,9 @@ pub(crate) fn ordered(mut arguments: Vec<OsString>) -> Vec<OsString> {
 /// # Errors
 /// When something is said twice, or cannot be said with our options.
 pub(crate) fn of_others(arguments: Vec<OsString>) -> Result<Vec<OsString>, Failure> {
-    of_launchers(import::lines::rewritten(of_torchscale(arguments), machine::gpus)?)
-}
-
-/// `benchmark -o DIR`, as TorchScale has it; elsewhere `-o` is another option.
-fn of_torchscale(mut arguments: Vec<OsString>) -> Vec<OsString> {
-    if arguments.get(1).is_some_and(|command| command == "benchmark") {
-        arguments.iter_mut().filter(|word| *word == "-o").for_each(|word| *word = "--output-dir".into());
-    }
-    arguments
-}
-
-/// The arguments of a measuring command with `--ranks 4` for `-n 4` and `-np 4`, by which launchers say it.
-///
-/// # Errors
-/// When `--ranks` is given, too: nobody knows which of the two is meant.
-fn of_launchers(mut arguments: Vec<OsString>) -> Result<Vec<OsString>, Failure> {
-    let text = |argument: &OsString| argument.to_str().map(str::to_owned).unwrap_or_default();
-    if !arguments.get(1).is_some_and(|command| measures(&text(command))) {
-        return Ok(arguments);
-    }
-    let is_number = |word: &str| !word.is_empty() && word.chars().all(|c| c.is_ascii_digit() || c == ',');
-    let also = arguments.iter().map(text).find(|word| word == "--ranks" || word.starts_with("--ranks="));
-    for at in 2..arguments.len() {
-        let word = text(&arguments[at]);
-        let number = arguments.get(at + 1).map(text).filter(|number| is_number(number));
-        if !["-n", "-np", "--np"].contains(&word.as_str()) || number.is_none() {
-            continue;
-        }
-        // Where `n` is a size, it means the size.
-        if word == "-n" && fields::measured(&text(&arguments[1])).is_some_and(|(about, _)| about.field("n").is_some()) {
-            continue;
-        }
-        if also.is_some() {
-            let what = format!("`{word}` and `--ranks` are both given, and mean the same");
-            return Err(Failure::new(what).hint("leave one of them out"));
-        }
-        arguments[at] = "--ranks".into();
-    }
-    Ok(arguments)
+    let takes_n = |command: &str| fields::measured(command).is_some_and(|(about, _)| about.field("n").is_some());
+    let measures = |command: &str| measures(command).then(|| takes_n(command));
+    Ok(import::lines::rewritten(arguments, machine::gpus, &measures)?)
 }
 
 #[cfg(test)]
@@ -82,26 +46,6 @@ mod tests {
     fn after(line: &str) -> String {
         let arguments = ordered(line.split(' ').map(OsString::from).collect());
         arguments.join(OsStr::new(" ")).into_string().unwrap()
-    }
-
-    #[test]
-    fn launchers_say_ranks_in_their_way() {
-        let after = |line: &str| {
-            let arguments = of_launchers(line.split(' ').map(OsString::from).collect());
-            arguments
-                .map(|arguments| arguments.join(OsStr::new(" ")).into_string().unwrap())
-                .map_err(|error| error.to_string())
-        };
-        let same = |line: &str| assert_eq!(after(line).unwrap(), line);
-        assert_eq!(after("rankmark comm all_reduce -np 4").unwrap(), "rankmark comm all_reduce --ranks 4");
-        assert_eq!(after("rankmark train -n 2,4 --quiet").unwrap(), "rankmark train --ranks 2,4 --quiet");
-        same("rankmark gen-job plan.yaml -n 4");
-        same("rankmark primitive tp_rowwise -n 64");
-        assert_eq!(after("rankmark primitive tp_rowwise -np 4").unwrap(), "rankmark primitive tp_rowwise --ranks 4");
-        same("rankmark comm all_reduce -n");
-        same("rankmark comm all_reduce -n all_gather");
-        assert!(after("rankmark comm all_reduce -n 4 --ranks 2").unwrap_err().contains("both given"));
-        assert!(after("rankmark comm all_reduce --ranks=2 -np 4").unwrap_err().contains("both given"));
     }
 
     #[test]

@@ -3,6 +3,13 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use record::Tool;
+
+/// This program, as records name it.
+pub(crate) fn tool() -> Tool {
+    Tool { name: "rankmark".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() }
+}
+
 /// A variable.
 pub(crate) fn variable(name: &str) -> Option<OsString> {
     std::env::var_os(name)

@@ -1,13 +1,12 @@
 //! What users type out of habit, answered with the line to type.
 
-mod misplaced;
-
 use std::ffi::OsString;
 use std::path::Path;
 
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use record::About;
 use record::store::RUN_FILE;
-use terms::{Collective, Kind, Named, normalize};
+use terms::{Collective, Field, Kind, Named, normalize};
 
 use crate::commands::profile::job_words;
 use crate::options::fields;
@@ -77,7 +76,35 @@ fn of_measured(command: &str, rest: &[&str], error: &clap::Error) -> Option<Fail
         let line = joined(&format!("rankmark {command} --model {model}"), &others);
         return Some(failure_with_lines(format!("`rankmark {command}` takes its model as an option"), &[line]));
     }
-    misplaced::answer((about, field), command, rest, &misplaced::word_of(error)?)
+    with_word((about, field), command, rest, &misplaced_word(error)?)
+}
+
+/// The word that a command does not take, where clap found one.
+fn misplaced_word(error: &clap::Error) -> Option<String> {
+    match (error.kind(), error.get(ContextKind::InvalidArg)) {
+        (ErrorKind::UnknownArgument, Some(ContextValue::String(word))) if !word.starts_with('-') => Some(word.clone()),
+        _ => None,
+    }
+}
+
+/// The lines with a misplaced word where it belongs.
+fn with_word((about, argument): (&About, Option<&Field>), command: &str, rest: &[&str], word: &str) -> Option<Failure> {
+    if let Some(list) = argument.and_then(|field| record::one_list(field, &positionals(rest))) {
+        let words = positionals(rest);
+        let options: Vec<&str> = rest.iter().copied().filter(|word| !words.contains(word)).collect();
+        let line = joined(&format!("rankmark {command} {list}"), &options);
+        let what = format!("`rankmark {command}` takes one list, with commas and no spaces");
+        return Some(failure_with_lines(what, &[line]));
+    }
+    let at = rest.iter().rposition(|other| *other == word)?;
+    let others: Vec<&str> = rest[..at].iter().chain(&rest[at + 1..]).copied().collect();
+    let line = |(option, value): (&str, String)| {
+        let option = format!("--{}", option.replace('_', "-"));
+        joined(&format!("rankmark {command}"), &[others.as_slice(), &[&option, &value]].concat())
+    };
+    let lines: Vec<String> = record::fields_for(about, argument, word).into_iter().map(line).collect();
+    let what = format!("`{word}` belongs to no option");
+    (!lines.is_empty()).then(|| failure_with_lines(what, &lines))
 }
 
 /// The line for a job of another program among the words of a command.
@@ -142,17 +169,10 @@ fn instead(word: &str) -> Option<(String, &'static str)> {
     (is_plan && path.is_file()).then(|| (joined("rankmark run", &[word]), "a plan"))
 }
 
-/// The operations of a list, however libraries and their tests spell them: `allreduce`, `all_reduce_perf`, `osu_alltoall`.
+/// The operations of a list, however other tools spell them.
 fn operations(list: &str) -> Option<String> {
-    let letters = |text: &str| normalize(text).replace('_', "");
-    let one = |word: &str| {
-        let word = letters(word);
-        let word = word.strip_prefix("osu").or_else(|| word.strip_prefix("mpi")).unwrap_or(&word);
-        let word = word.strip_suffix("perf").unwrap_or(word);
-        let word = if word == "bcast" { "broadcast" } else { word };
-        Collective::names().into_iter().find(|name| letters(name) == word)
-    };
-    list.split(',').map(one).collect::<Option<Vec<_>>>().map(|names| names.join(","))
+    let name = |word: &str| import::operation(word).map(Collective::name);
+    list.split(',').map(name).collect::<Option<Vec<_>>>().map(|names| names.join(","))
 }
 
 fn model(word: &str) -> Option<&'static str> {

@@ -3,22 +3,18 @@
 
 use std::path::{Path, PathBuf};
 
-use record::store::{RecordFolders, why_unreadable};
+use record::store::RecordFolders;
 
 use crate::screen;
 
 /// Says that the record in this directory is incomplete; `banner` is what the record says of it ([`record::Record::banner`]).
 pub(crate) fn warn(directory: &Path, banner: Option<&str>) {
     if let Some(banner) = banner {
-        let line = view::one_line(&format!("{}: {banner}", directory.display()));
-        screen::remark(&format!("warning: {line}\n"));
+        screen::warn(&view::one_line(&format!("{}: {banner}", directory.display())));
     }
 }
 
 /// The records that were found, after a warning for each folder that cannot be looked into.
 pub(crate) fn readable(found: RecordFolders) -> Vec<PathBuf> {
-    for (folder, error) in &found.unreadable {
-        screen::remark(&format!("warning: {}\n", why_unreadable(folder, error)));
-    }
-    found.records
+    found.readable(&mut screen::warn)
 }

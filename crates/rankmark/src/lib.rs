@@ -13,7 +13,6 @@ mod external;
 mod failure;
 mod habits;
 mod incomplete;
-mod not_a_record;
 mod options;
 mod packed;
 mod plan_files;
@@ -30,6 +29,7 @@ use std::time::Instant;
 use commands::{CommandRow, Section};
 use external::ProcessRole;
 use failure::Failure;
+use report::not_a_record;
 use session::Entry;
 
 /// The commands, in the groups and the order of help. A new one is its module and a line here.

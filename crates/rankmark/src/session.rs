@@ -9,22 +9,20 @@ use launch::external::Coordinator;
 use measure::{DeviceSensors, Starter};
 use plans::next::{self, Proposal};
 use plans::{backends, dry_run, equal_runs, estimate, placement};
-use record::{Case, CaseLine, Interruption, Machine, Plan, Resumed, RunFile, Store, Tool};
-use runner::{PlanSetup, Setup, earlier, load, restart};
+use record::{Case, CaseLine, Interruption, Machine, Plan, RunFile, Store};
+use runner::{OpenRecord, PlanSetup, Setup, earlier, load, restart};
 use survey::NvidiaSmi;
-use terms::Status;
+use terms::{Named as _, Status};
 
 use crate::options::{Exports, RunOptions};
 use crate::screen::Screen;
 use crate::{Failure, environment, screen};
 
 mod children;
-mod ending;
 mod outputs;
 
 pub(crate) use children::{probe, rank};
-pub(crate) use ending::{cut_short, interrupted};
-pub(crate) use process::interrupt::exit_code as signal_code;
+pub(crate) use process::interrupt::{exit_code as signal_code, why as interrupted};
 
 /// Explains the steps that a run recorded with its results, before its report is written.
 pub(crate) type Explain = fn(&Path, &[CaseLine]) -> Result<Vec<String>, Failure>;
@@ -73,17 +71,6 @@ pub(crate) struct Entry<'a> {
     pub(crate) command_line: fn() -> clap::Command,
 }
 
-/// A record that is open for this run.
-pub(crate) struct Record {
-    pub(crate) store: Store,
-    pub(crate) file: RunFile,
-    done: HashSet<String>,
-    before: Vec<CaseLine>,
-    notes: Vec<String>,
-    /// What ended the run before, where the record goes on.
-    resumed: Option<Option<Interruption>>,
-}
-
 /// How a run ended.
 pub(crate) struct Ended {
     /// The exit code that its cases give.
@@ -108,7 +95,7 @@ pub(crate) fn measure(request: &SessionRequest<'_>, mut plan: Option<Plan>) -> R
             if wanted.is_some() {
                 earlier::refuse_computed(&record::read_run(directory)?.file.plan)?;
             }
-            resume(directory, plan.as_ref())?
+            OpenRecord::resume(directory, plan.as_ref())?
         }
         None => {
             let plan = plan.ok_or_else(|| Failure::new("there is no plan"))?;
@@ -121,10 +108,10 @@ pub(crate) fn measure(request: &SessionRequest<'_>, mut plan: Option<Plan>) -> R
     let mut plan = record.file.plan.clone();
     let whole = plan.cases.len();
     if let Some(ranks) = only_ranks(request, &mut plan, &record.done)? {
-        note_step(&mut record.file, ranks, request);
+        placement::note_step(&mut record.file, ranks, &request.machine, request.entry.coordinator);
     }
     let budget = request.options.budget()?;
-    if record.resumed.is_some() {
+    if record.goes_on() {
         // From here on nothing is refused: the record keeps its end until it really goes on.
         record.store.write_run(&record.file)?;
     }
@@ -142,11 +129,11 @@ pub(crate) fn measure(request: &SessionRequest<'_>, mut plan: Option<Plan>) -> R
     let slower = record::slower_interfaces(&record.file.hosts, &record.file.placement);
     let notes: Vec<String> = notes.chain(load).chain(bound).chain(slower).collect();
     screen.header(&record.file, record.store.directory(), record.done.len(), &notes);
-    let show_known = |record: &Record, screen: &mut Screen| {
+    let show_known = |record: &OpenRecord, screen: &mut Screen| {
         record.before.iter().filter(|line| record.done.contains(&line.id)).for_each(|line| screen.known(line));
     };
     // The table at the end is of the record. A row of each of 100,000 cases takes room that only a terminal needs before.
-    if screen.is_live() {
+    if screen.output.is_live() {
         show_known(&record, &mut screen);
     }
     let (mut own, mut external) = (starter(), request.entry.coordinator);
@@ -175,7 +162,7 @@ pub(crate) fn measure(request: &SessionRequest<'_>, mut plan: Option<Plan>) -> R
     };
     let lines = runner::run(setup(request.entry, (&mut record.store, &mut record.file), budget), planned);
     let finished = lines.and_then(|lines| {
-        let interrupted_by = record.cut_short(&lines);
+        let interrupted_by = record.cut_short(&lines, ended_by);
         record.store.finish_as(&mut record.file, interrupted_by).map(|()| lines)
     });
     // What was measured is shown although it could not be kept.
@@ -214,7 +201,7 @@ fn is_alone(request: &SessionRequest<'_>) -> bool {
 /// Explains, reports and shows what was measured. `plan` is what this run had of a plan of so many cases.
 fn conclude(
     request: &SessionRequest<'_>,
-    record: Record,
+    record: OpenRecord,
     (mut plan, whole): (Plan, usize),
     mut screen: Screen,
     lines: Vec<CaseLine>,
@@ -228,7 +215,7 @@ fn conclude(
         }
     }
     // The rest reads the record, of which it needs no second copy.
-    let Record { store, mut file, before, done, .. } = record;
+    let OpenRecord { store, mut file, before, done, .. } = record;
     drop((lines, before, done));
     file.plan.cases = Vec::new();
     let own: Option<HashSet<String>> =
@@ -258,26 +245,10 @@ fn conclude(
     Ok(Ended { code, directory: Some(directory) })
 }
 
-/// Leaves what `--only-ranks` asks for, and what was done before, which cases are compared with. Cases in this process need
-/// no ranks of a launcher, so they run with the first step that comes.
+/// Leaves what `--only-ranks` asks for.
 fn only_ranks(request: &SessionRequest<'_>, plan: &mut Plan, done: &HashSet<String>) -> Result<Option<u32>, Failure> {
-    let Some(ranks) = request.options.only_ranks else { return Ok(None) };
-    let wanted = |case: &record::Case| case.ranks() == ranks || benchmarks::is_in_process(case);
-    if !plan.cases.iter().any(wanted) {
-        return Err(Failure::new(format!("no case of the plan has {ranks} ranks")));
-    }
-    plan.cases.retain(|case| wanted(case) || done.contains(&case.id));
-    Ok(Some(ranks))
-}
-
-/// Notes in a record that other steps may have begun who starts the ranks of this one, and where they are.
-fn note_step(file: &mut RunFile, ranks: u32, request: &SessionRequest<'_>) {
-    let coordinator = request.entry.coordinator;
-    file.started_by = file.started_by.take().or(coordinator.map(|coordinator| coordinator.launcher().to_owned()));
-    let own = placement::for_plan(&file.plan, &request.machine, coordinator);
-    file.placement.retain(|known| known.ranks != ranks);
-    file.placement.extend(own.into_iter().filter(|own| own.ranks == ranks));
-    placement::note_hosts(file, coordinator);
+    request.options.only_ranks.map_or(Ok(()), |ranks| runner::keep_ranks(plan, ranks, done))?;
+    Ok(request.options.only_ranks)
 }
 
 /// Shows what would run. A record that would be resumed is read, and not locked.
@@ -320,7 +291,7 @@ fn finish(
     if let Some(command) = run.again(&[]).filter(|_| incomplete) {
         screen.notes([format!("the run ended between trials: `{command}`")].iter());
     }
-    if let Some(error) = screen.lost() {
+    if let Some(error) = screen.output.lost() {
         let hint = format!("the record in {} is whole; `rankmark report {0}` reads it", directory.display());
         return Err(crate::screen::unwritten(error).hint(hint));
     }
@@ -345,7 +316,7 @@ pub(crate) fn exit_code(cases: &[CaseLine], incomplete: bool) -> u8 {
 }
 
 /// A new record of this plan.
-pub(crate) fn create(request: &SessionRequest<'_>, plan: Plan) -> Result<Record, Failure> {
+pub(crate) fn create(request: &SessionRequest<'_>, plan: Plan) -> Result<OpenRecord, Failure> {
     let started = jiff::Timestamp::now();
     let labels = request.options.whole.labels.labels()?;
     let name = labels.name.as_ref().unwrap_or(&plan.experiment);
@@ -357,8 +328,7 @@ pub(crate) fn create(request: &SessionRequest<'_>, plan: Plan) -> Result<Record,
             request.into_folder,
         )?,
     };
-    let tool = Tool { name: "rankmark".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() };
-    let mut file = RunFile::new(tool, started, request.machine.clone(), plan, &benchmarks::abouts());
+    let mut file = RunFile::new(environment::tool(), started, request.machine.clone(), plan, &benchmarks::abouts());
     file.labels = labels;
     (file.launcher, file.command_line) = command_line(request);
     file.environment = record::environment(environment::variables());
@@ -370,7 +340,7 @@ pub(crate) fn create(request: &SessionRequest<'_>, plan: Plan) -> Result<Record,
     file.profiles = runner::profiles(&file.plan)?;
     let store = Store::create(&directory, &file)?;
     request.predictions.map_or(Ok(()), |text| record::write_predictions(&directory, text))?;
-    Ok(Record { store, file, done: HashSet::new(), before: Vec::new(), notes: Vec::new(), resumed: None })
+    Ok(OpenRecord::new(store, file))
 }
 
 /// How often torchrun has started these ranks again.
@@ -379,23 +349,10 @@ fn restarts() -> u32 {
 }
 
 /// The record of the attempt before, where a launcher has started its ranks again.
-fn again(request: &SessionRequest<'_>, plan: &Plan) -> Result<Option<Record>, Failure> {
+fn again(request: &SessionRequest<'_>, plan: &Plan) -> Result<Option<OpenRecord>, Failure> {
     let count = if request.entry.coordinator.is_some() { restarts() } else { 0 };
     let line = command_line(request).1;
-    let found =
-        if count > 0 { restart::earlier(request.options.output.output_dir.as_deref(), plan, &line) } else { None };
-    let Some(directory) = found else { return Ok(None) };
-    // The coordinator of the attempt before may still write its report.
-    let deadline = Instant::now() + Duration::from_secs(20);
-    let mut record = loop {
-        match resume(&directory, Some(plan)) {
-            Err(_) if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(100)),
-            other => break other?,
-        }
-    };
-    let shown = directory.display();
-    record.notes.push(format!("the launcher started its ranks again (restart {count}): the run goes on in {shown}"));
-    Ok(Some(record))
+    Ok(restart::again(request.options.output.output_dir.as_deref(), plan, &line, count)?)
 }
 
 /// The launcher's words, where one started this program, and the user's.
@@ -410,36 +367,17 @@ fn command_line(request: &SessionRequest<'_>) -> (Vec<String>, Vec<String>) {
     (launcher, record::command_line(arguments))
 }
 
-fn resume(directory: &Path, plan: Option<&Plan>) -> Result<Record, Failure> {
-    let (store, mut resumed) = Store::resume(directory)?;
-    if resumed.file.interleaved.is_some() {
-        // Pairs of now and pairs of then are not pairs.
-        return Err(Failure::new(format!("{} was measured interleaved and cannot be resumed", directory.display()))
-            .hint("`rankmark compare --interleave` makes a new record"));
-    }
-    for line in resumed.cases.iter().filter(|line| line.lacks_trials()) {
-        resumed.done.remove(&line.id);
-    }
-    if let Some(plan) = plan {
-        // Whole cases, not their identities: how they are sampled must not change in the middle of a record, either.
-        if !runner::are_same(&plan.cases, &resumed.file.plan.cases) {
-            return Err(Failure::new(format!("{} is the record of another plan", directory.display()))
-                .cause(format!("it is `{}` with {} cases", resumed.file.experiment, resumed.file.plan.cases.len()))
-                .hint("`rankmark run --resume DIR` alone goes on with the record's own plan"));
-        }
-    }
-    let ended = resumed.file.end.and_then(|end| end.interrupted_by);
-    // It goes on: until its next end, it has none.
-    resumed.file.reopen();
-    let again = |line: &record::DamagedLine| format!("{}, and a case without another line runs again", line.sentence());
-    let notes = resumed.damaged.iter().map(again).chain(resumed.notes).collect();
-    let Resumed { file, done, cases: before, .. } = resumed;
-    Ok(Record { store, file, done, before, notes, resumed: Some(ended) })
-}
-
 /// Who starts worlds: launchers are looked for on the path, too.
 pub(crate) fn starter() -> launch::HostStarter {
     launch::HostStarter::new(environment::search_path()).on_stall(on_stall()).on_note(crate::screen::noted)
+}
+
+/// What asked this process to end.
+pub(crate) fn ended_by() -> Option<Interruption> {
+    match process::interrupt::requested() {
+        Some(signal) => Interruption::from_name(&process::signal_name(signal)),
+        None => process::interrupt::stopped().map(|_| Interruption::Launcher),
+    }
 }
 
 /// Reports ranks that stall, and the commands to inspect them, on standard error.

@@ -66,7 +66,9 @@ impl AskedCommand {
     }
 
     fn unexpected_word(&self, word: &str) -> Failure {
-        Failure::new(format!("`{}` does not take `{word}`", self.line)).hint(self.usage())
+        let failure = Failure::new(format!("`{}` does not take `{word}`", self.line));
+        let is_process = word.parse::<u32>().is_ok() && self.command.get_arguments().any(|arg| arg.get_id() == "pid");
+        failure.hint(if is_process { format!("{} --pid {word}", self.line) } else { self.usage() })
     }
 
     fn unknown_command(&self, word: &str) -> Failure {
@@ -80,7 +82,15 @@ impl AskedCommand {
     fn incomplete(&self, missing: &[String]) -> Failure {
         let all = missing.join(" and ");
         let are_options = missing.iter().all(|name| name.starts_with('-'));
-        let hint = if are_options { format!("add {all}") } else { self.usage() };
+        let values: Vec<String> = match missing {
+            [option] => option_of(option, &self.command).map(possible).unwrap_or_default(),
+            _ => Vec::new(),
+        };
+        let hint = match (are_options, values.is_empty()) {
+            (true, true) => format!("add {all}"),
+            (true, false) => format!("add {all}: {}", values.join(", ")),
+            (false, _) => self.usage(),
+        };
         Failure::new(format!("`{}` needs {all}", self.line)).hint(hint)
     }
 
@@ -146,6 +156,10 @@ impl AskedCommand {
     }
 }
 
+fn possible(option: &clap::Arg) -> Vec<String> {
+    option.get_possible_values().iter().map(|value| value.get_name().to_owned()).collect()
+}
+
 fn conflict(name: &str, others: &[String]) -> Failure {
     let others: Vec<String> = others.iter().map(|other| format!("`{}`", bare(other))).collect();
     let name = format!("`{}`", bare(name));
@@ -161,7 +175,24 @@ fn conflict(name: &str, others: &[String]) -> Failure {
 fn invalid(error: &clap::Error, name: &str) -> Failure {
     let value = text(error, ContextKind::InvalidValue);
     let failure = Failure::new(format!("`{}` does not take `{value}`", bare(name)));
-    error.source().into_iter().fold(failure, Failure::cause)
+    let Some(cause) = error.source().map(ToString::to_string) else { return failure };
+    match number_wanted(&cause) {
+        Some(hint) => failure.hint(hint),
+        None => failure.cause(cause),
+    }
+}
+
+/// What to write where a whole number is wanted, from what the library says of another value.
+fn number_wanted(cause: &str) -> Option<String> {
+    if cause == "invalid digit found in string" {
+        return Some("use a whole number".to_owned());
+    }
+    let (_, range) = cause.split_once(" is not in ")?;
+    let (first, last) = range.split_once("..")?;
+    Some(match last.trim_start_matches('=') {
+        "" => format!("use a whole number, {first} or more"),
+        last => format!("use a whole number from {first} to {last}"),
+    })
 }
 
 /// The first line of an error, for kinds that clap may add.

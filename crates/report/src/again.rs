@@ -2,6 +2,7 @@
 
 use record::CaseLine;
 
+use crate::words::explained::explained_job;
 use crate::words::results::follows_from_a_plan;
 use crate::{Run, escape};
 
@@ -14,9 +15,11 @@ impl Run {
 
     /// The command that measures these cases again, into this record; where another program measured them, the same here, in a
     /// record of its own: an imported record says what a file says, and nothing may take its place. None where the record cannot
-    /// go on, nothing here measures the same, or what was planned would be planned in the same way again.
+    /// go on, nothing here measures the same, or what was planned would be planned in the same way again. A record of another
+    /// program's job, or of its traces, has no benchmark that could run: a resumed run would replace what it says by `skipped`.
     pub fn again(&self, cases: &[&CaseLine]) -> Option<String> {
-        if !cases.is_empty() && cases.iter().all(|case| follows_from_a_plan(case)) {
+        let is_job = explained_job(self).is_some() && self.cases.iter().all(|case| self.views.for_case(case).is_none());
+        if is_job || !cases.is_empty() && cases.iter().all(|case| follows_from_a_plan(case)) {
             return None;
         }
         match (self.interleaved.is_some(), self.imported.is_empty()) {

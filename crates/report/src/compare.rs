@@ -2,24 +2,28 @@
 
 mod apart;
 mod ci;
+mod gate;
 mod json;
 mod labels;
+mod sides;
 mod states;
 mod words;
 
 use std::collections::{HashMap, HashSet};
 
 use diagnose::Verdict;
-use diagnose::compare::{Compared, Comparison};
+use diagnose::compare::{Compared, Comparison, Settings, compare_sides};
 use record::Record;
 use view::number::{NONE, count, three_digits, width};
 use view::one_line;
 
 use crate::document::{Block, Column, Document, Item, Table, TableRow, Tone, Words, strong};
 
-pub use ci::{compared_tests, interleaved_tests, nothing_compared};
+pub use ci::{comparison_junit, interleaved_junit, nothing_compared};
+pub use gate::Gate;
 pub use json::lines;
 pub use labels::Labels;
+pub use sides::{SideSource, Warn, below, equal_runs};
 pub use words::{sentence, why};
 
 /// Records that were compared with a base.
@@ -67,6 +71,17 @@ fn named(of: &Comparisons) -> String {
 }
 
 impl<'r> Comparisons<'r> {
+    /// Each of the others, compared with the base.
+    pub fn new(base: &'r SideSource, others: &'r [SideSource], settings: &Settings<'r>) -> Self {
+        let records: Vec<&Record> = base.records.iter().collect();
+        let one = |other: &'r SideSource| {
+            let news: Vec<&Record> = other.records.iter().collect();
+            let comparison = compare_sides(&records, &news, settings);
+            Against { name: other.name.clone(), latest: other.latest(), comparison }
+        };
+        Self { name: base.name.clone(), base: base.latest(), others: others.iter().map(one).collect() }
+    }
+
     /// What stands before all that is said of one of several.
     fn prefix(&self, at: usize) -> String {
         if self.others.len() > 1 { format!("{}  {}: ", letter(at + 1), self.others[at].name) } else { String::new() }

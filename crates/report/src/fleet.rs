@@ -187,7 +187,7 @@ fn actions(fleet: &Fleet) -> Vec<String> {
     }
     all.extend(fleet.groups.iter().map(group));
     if all.is_empty() && fleet.count(NodeVerdict::CannotTell) > 0 {
-        all.push("Measure more nodes of a kind, or for longer: `--budget 15min`.".to_owned());
+        all.push("Add nodes of the same kind, or measure them longer under a launcher: `--budget 15min`.".to_owned());
     }
     all
 }

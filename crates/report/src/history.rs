@@ -1,5 +1,6 @@
 //! The runs of machines over time: a line for each case, the runs at which cases changed, and what that rests on.
 
+mod found;
 mod json;
 mod names;
 mod read;
@@ -17,9 +18,8 @@ use crate::document::{
     Block, Card, Column, Document, Item, Table, TableRow, TimeChange, TimePoint, Timeline, Tone, Words, link, strong,
 };
 
+pub use found::Histories;
 pub use json::HistoryJson;
-pub use names::case_names;
-pub use read::read_history;
 
 /// Cases that are listed at one change.
 const LISTED: usize = 12;
@@ -47,9 +47,16 @@ pub fn history(title: &str, machines: &[NamedHistory], left_out: &[LeftOut], fol
     Document { title: title.to_owned(), blocks }
 }
 
+/// The most runs of one case.
+fn most_runs(machines: &[NamedHistory]) -> usize {
+    let series = machines.iter().flat_map(|machine| &machine.history.series);
+    series.map(|series| series.points.len()).max().unwrap_or(0)
+}
+
 fn summary(machines: &[NamedHistory]) -> String {
     let runs: usize = machines.iter().map(|machine| machine.history.runs.len()).sum();
     let changed = match machines.iter().map(|machine| machine.history.changes.len()).sum() {
+        0 if most_runs(machines) < FEWEST_FOR_A_CHANGE => "too few of a case to find a change point".to_owned(),
         0 => "no change point".to_owned(),
         changes => format!("cases changed at {}", count(changes, "run", "runs")),
     };

@@ -13,7 +13,7 @@ use diagnose::profile::Analysis;
 use trace::timeline::{Recording, Timeline};
 
 pub use disturbance::disturbed;
-pub use kept::{explained_case, recording_json};
+pub use kept::{explained_case, profile_json};
 pub use text::{differences, explained};
 pub use verdict::verdict;
 

@@ -18,6 +18,7 @@ mod history;
 mod job;
 mod listing;
 mod markup;
+pub mod not_a_record;
 mod page;
 mod policy;
 pub mod rows;
@@ -27,22 +28,21 @@ mod words;
 use view::{number, study};
 
 pub use compare::{
-    Against, Comparisons, Labels as CaseLabels, compared_tests, comparison, interleaved_tests,
-    lines as comparison_lines, nothing_compared, sentence as comparison_sentence, why,
+    Against, Comparisons, Gate, Labels as CaseLabels, SideSource, Warn, below as records_below, comparison,
+    comparison_junit, equal_runs, interleaved_junit, lines as comparison_lines, nothing_compared,
+    sentence as comparison_sentence, why,
 };
 pub use document::Document;
 pub use escape::shell;
 pub use fleet::fleet;
 pub use formats::format::Format;
-pub use formats::html::write_together;
-pub use formats::junit::{JunitCase, JunitOutcome, junit};
+pub use formats::html::{write_compared, write_together};
 pub use formats::layouts::{LAYOUTS, candle_table, layout, write_results_json, write_study_csv};
 pub use formats::write::{Artifact, Out, Written};
 pub use formats::{FORMATS, append_file, default_formats, format, rendered, write, write_file, write_formats};
-pub use history::{HistoryJson, NamedHistory, case_names, history, read_history};
+pub use history::{Histories, HistoryJson, NamedHistory, history};
 pub use job::{
-    Ends, Explanation, Target, differences, disturbed, explained, explained_case, recording_json,
-    verdict as job_verdict,
+    Ends, Explanation, Target, differences, disturbed, explained, explained_case, profile_json, verdict as job_verdict,
 };
 pub use listing::{ListedRecord, listed, table as listed_table};
 pub use run::{Run, machine_line, profile_lines};
@@ -50,7 +50,6 @@ pub use terms::Error;
 pub use words::caveats;
 pub use words::damage::end_banner;
 pub use words::expected::sentences as expected;
-pub use words::interleaved::{compared_labels, compared_sentences};
 pub use words::intervals::interval_claim;
 pub use words::peers::runtimes;
 pub use words::price::Price;

@@ -2,8 +2,10 @@
 
 mod curves;
 mod ending;
+mod head;
 mod heading;
 mod joined;
+mod pairs;
 mod remarks;
 mod table;
 
@@ -17,8 +19,10 @@ use view::terminal;
 use crate::caveats::{Shared, Wording};
 
 pub use curves::result_line;
-pub use ending::{Unwell, caveats_in_full, findings, label, matrices, unwell};
+pub use ending::{Unwell, all_caveats, caveats_in_full, label, unwell};
+pub use head::{FollowedEnd, followed, followed_end, report_line, setup_lines};
 pub use heading::{heading, whole_heading};
+pub use pairs::{PairRows, compared_case, side_lines};
 
 /// The latest line of each case, in the plan's order; those of searches follow.
 pub struct Rows {

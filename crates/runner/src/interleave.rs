@@ -8,7 +8,6 @@
 //! processor. On the record a pair is a round, and both slices of a side are one trial.
 
 mod case;
-mod kept;
 
 use std::collections::HashMap;
 use std::time::Instant;
@@ -19,8 +18,8 @@ use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use record::{Case, CaseLine, CaseSamples, StoreError};
-use stats::PairedRatio;
 use terms::Status;
+use view::Compared;
 
 use crate::driver::{Driver, START, Setup, Visits, make_rounds};
 use crate::lines::{self, samples_of, unmeasured};
@@ -53,33 +52,6 @@ pub struct PairSetup<'a> {
     pub max_seconds: f64,
     /// Whether an interval of the ratio B over A decides.
     pub decides: &'a dyn Fn([f64; 2]) -> bool,
-}
-
-/// One case of both sides, and how it compares.
-#[derive(Clone, Debug)]
-pub struct Compared {
-    /// The last line of A, and of B.
-    pub lines: [CaseLine; 2],
-    /// Natural logarithm of time B over time A, one a pair.
-    pub logs: Vec<f64>,
-    /// The ratio; None below [`stats::FEWEST_PAIRS`].
-    pub ratio: Option<PairedRatio>,
-    /// Numbers of pairs after which the ratio was looked at.
-    pub looks: Vec<u32>,
-    /// The most pairs that it may take, as far as is known.
-    pub most: usize,
-    /// Whether no further pair is made.
-    pub closed: bool,
-    /// Why it ended otherwise than by a decision or by the most pairs.
-    pub reason: Option<String>,
-}
-
-impl Compared {
-    /// How the case ended: of two sides that ended otherwise, what says more.
-    pub fn status(&self) -> Status {
-        let of = |status: &Status| self.lines.iter().any(|line| line.status == *status);
-        [Status::Failed, Status::Skipped, Status::NotRun].into_iter().find(of).unwrap_or(Status::Ok)
-    }
 }
 
 /// Measures all cases. Gives how they compare, in the order of `cases`.

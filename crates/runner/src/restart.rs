@@ -1,18 +1,43 @@
 //! A launcher that starts all ranks again after it lost one (torchrun's `--max-restarts`): the run goes on in its record.
 
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use record::store::{RESULTS, RUN_FILE};
 use record::{CaseLine, Plan};
-use terms::Status;
+use terms::{Error, Status};
+
+use crate::OpenRecord;
 
 /// The newest records that are read, at most.
 const MOST: usize = 20;
 
-/// The record of an earlier attempt at this command and plan, to go on with; None where it left none. `given`: the user's
-/// folder.
-pub fn earlier(given: Option<&Path>, plan: &Plan, command_line: &[String]) -> Option<PathBuf> {
-    newest(given.unwrap_or(Path::new(RESULTS)), plan, command_line)
+/// How long the coordinator of the attempt before may still write its report.
+const ENDS_WITHIN: Duration = Duration::from_secs(20);
+
+/// The record of an earlier attempt at this command and plan, which goes on; None where it left none. `given`: the user's
+/// folder; `count`: how often the launcher has started these ranks again.
+///
+/// # Errors
+/// When it cannot go on.
+pub fn again(
+    given: Option<&Path>,
+    plan: &Plan,
+    command_line: &[String],
+    count: u32,
+) -> Result<Option<OpenRecord>, Error> {
+    let found = if count > 0 { newest(given.unwrap_or(Path::new(RESULTS)), plan, command_line) } else { None };
+    let Some(directory) = found else { return Ok(None) };
+    let deadline = Instant::now() + ENDS_WITHIN;
+    let mut record = loop {
+        match OpenRecord::resume(&directory, Some(plan)) {
+            Err(_) if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(100)),
+            other => break other?,
+        }
+    };
+    let shown = directory.display();
+    record.notes.push(format!("the launcher started its ranks again (restart {count}): the run goes on in {shown}"));
+    Ok(Some(record))
 }
 
 /// The newest record of the same command and plan in a folder, or the folder itself, if it misses results.

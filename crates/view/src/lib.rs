@@ -8,6 +8,7 @@
 
 mod cell;
 mod charts;
+mod compared;
 mod grouping;
 mod label;
 mod next;
@@ -24,6 +25,7 @@ pub use terms::number;
 
 pub use cell::{ends, number_at, shown, value_at};
 pub use charts::{AS_IMPORTED, NamedChart, bar_chart, declared as declared_charts, note_of_points, told_apart};
+pub use compared::Compared;
 pub use label::{label_of, plain};
 pub use next::Next;
 pub use own::{Finding, ResultBits, View, Views};

@@ -8,9 +8,9 @@ mod spark;
 mod style;
 mod table;
 
-pub use fold::{command, cut, hanging, parts, wrap};
-pub use sequence::{clear_above, output, sequence};
-pub use spark::sparkline;
+pub use fold::{command, hanging, parts, wrap};
+pub use sequence::{clear_above, cut, output};
+pub use spark::{bar, sparkline};
 pub use style::Style;
 pub use table::{Cell, Column, Row, Side, Table};
 

@@ -32,7 +32,7 @@ const ALLOWED: [(&str, &str); 11] = [
     ("crates/report/src/formats/", "files of other tools, in their words"),
     ("crates/report/src/words/peers.rs", "the comparison of shared memory with other engines"),
     ("crates/rankmark/src/habits", "words of other tools"),
-    ("crates/rankmark/src/commands/validate/", "its known answer is by shared memory, and PyTorch's backends"),
+    ("crates/plans/src/known_answers.rs", "its known answer is by shared memory, and PyTorch's backends"),
     ("crates/rankmark/src/commands/gen_job.rs", "tables of launchers and job files"),
     ("crates/plans/src/job.rs", "tables of launchers and job files"),
     ("crates/launch/src/job/", "tables of launchers and job files"),

@@ -69,7 +69,6 @@ static RULES: &[Rule] = &[
             ("crates/device/src/cuda/cache.rs", "kernels compiled for a GPU, in the user's own folder of caches"),
             ("crates/training/src/process.rs", "asks the kernel to forget the peak of memory: /proc only"),
             ("crates/process/src/descriptor.rs", "opens another process's nameless memory: /proc only"),
-            ("crates/rankmark/src/commands/gen_job/place.rs", "the job's file, which the user asks for and names"),
             (
                 "crates/launch/src/external/rendezvous_file.rs",
                 "tells the ranks of a launcher where their coordinator is: removed once they have joined",

@@ -43,7 +43,7 @@ static BELOW: &[(&str, &[&str])] = &[
     // Another program's job: what is measured of it is explained and kept as a case is.
     ("job", &["benchmarks", "launch", "import", "report"]),
     // What a plan would do here, before anything is started.
-    ("plans", &["runner", "launch", "import", "report"]),
+    ("plans", &["runner", "launch", "import", "report", "predict"]),
     // face
     ("rankmark", &["plans", "job", "runner", "launch", "diagnose", "import", "predict", "report"]),
     // Chores know the repository, never the product; `coverage` judges records by the same pure functions.

@@ -5,19 +5,19 @@ use record::show::{Chart, Column, Format, Show, Table};
 pub(super) fn show() -> Show {
     let columns = vec![
         Column::new("start", "start", Format::Word),
-        // What gives way has no column at all where no case has it.
-        Column::new("op", "op", Format::Word).lifted("{}").gives_way(2),
-        Column::new("bytes", "bytes", Format::Bytes).gives_way(1),
+        // What gives way has no column at all where no case has it. `open` tells rows apart, so it goes last.
+        Column::new("op", "op", Format::Word).lifted("{}").gives_way(3),
+        Column::new("bytes", "bytes", Format::Bytes).gives_way(2),
         Column::new("open", "communicators", Format::Count).gives_way(1),
         Column::new("ranks", "ranks", Format::Count),
         Column::time("time"),
         Column::precision(),
-        Column::new("backend", "open_s", Format::Seconds).gives_way(2),
-        Column::new("wait", "wait_s", Format::Seconds).gives_way(2),
-        Column::new("last rank", "last.word", Format::Word).gives_way(2),
-        Column::new("first/later", "first_over_later", Format::Number).gives_way(1),
-        Column::new("cold/warm", "cold_over_warm", Format::Number).gives_way(3),
-        Column::new("growth", "growth", Format::Number).gives_way(1),
+        Column::new("backend", "open_s", Format::Seconds).gives_way(3),
+        Column::new("wait", "wait_s", Format::Seconds).gives_way(3),
+        Column::new("last rank", "last.word", Format::Word).gives_way(3),
+        Column::new("first/later", "first_over_later", Format::Number).gives_way(2),
+        Column::new("cold/warm", "cold_over_warm", Format::Number).gives_way(4),
+        Column::new("growth", "growth", Format::Number).gives_way(2),
         Column::wrong(),
     ];
     let note = "time: that of the slowest rank. wait: how long the first rank waits for the last one. last rank: the rank that \

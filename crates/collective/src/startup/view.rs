@@ -155,7 +155,11 @@ fn firsts(points: &[&Measured]) -> Vec<String> {
             "without an interval" => {
                 format!("{subject}, takes {time}: {} as long as a later one, without an interval.", factor(over.mid))
             }
-            _ => format!("{subject}, takes {time}: not longer than a later one ({}{range}).", factor(over.mid)),
+            "shorter" => format!("{subject}, takes {time}: no longer than a later one ({}{range}).", factor(over.mid)),
+            _ => format!(
+                "{subject}, takes {time}. Whether that is longer than a later one cannot be told ({}{range}).",
+                factor(over.mid)
+            ),
         }
     };
     worst.iter().map(sentence).collect()
@@ -190,11 +194,12 @@ fn communicators(points: &[&Measured]) -> Vec<String> {
         let grown = many.and_then(|many| {
             let grown = GROWTH.of(many.case).map(estimate)?;
             let words = match verdict(&grown, "longer", "shorter") {
-                "longer" => format!("{} as long{}", factor(grown.mid), range(&grown)),
-                "without an interval" => format!("{} as long, without an interval", factor(grown.mid)),
-                _ => format!("not longer ({}{})", factor(grown.mid), range(&grown)),
+                "longer" => format!("it takes {} as long{}", factor(grown.mid), range(&grown)),
+                "without an interval" => format!("it takes {} as long, without an interval", factor(grown.mid)),
+                "shorter" => format!("it takes no longer ({}{})", factor(grown.mid), range(&grown)),
+                _ => format!("it cannot be told whether that takes longer ({}{})", factor(grown.mid), range(&grown)),
             };
-            Some(format!(" With {} open instead of {fewest} it takes {words}.", open(many.case)))
+            Some(format!(" With {} open instead of {fewest} {words}.", open(many.case)))
         });
         format!(
             "one more communicator of {} takes {time}.{}{}",
@@ -269,7 +274,7 @@ mod tests {
             "{slow}"
         );
         let same = first(json!({"value": 1.1, "ci95": [0.9, 1.3]}));
-        assert!(same.contains("not longer than a later one (1.10x (0.900x to 1.30x))"), "{same}");
+        assert!(same.contains("longer than a later one cannot be told (1.10x (0.900x to 1.30x))"), "{same}");
         let quick = first(json!({"value": 2.0}));
         assert!(quick.contains("2.00x as long as a later one, without an interval"), "{quick}");
     }

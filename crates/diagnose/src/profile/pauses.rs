@@ -117,7 +117,7 @@ pub(super) fn pauses(steps: &Steps, shows_waits: bool) -> Option<Pauses> {
 }
 
 /// The period of these numbers: the median of their distances, of which most have to be that, or a multiple of it. Two numbers
-/// have no period.
+/// have no period, and neither have steps in a row: every distance is a multiple of 1.
 fn every(numbers: &[u32]) -> Option<u32> {
     let distances: Vec<u32> = numbers.windows(2).map(|pair| pair[1].saturating_sub(pair[0])).collect();
     if distances.len() < 2 {
@@ -133,7 +133,7 @@ fn every(numbers: &[u32]) -> Option<u32> {
         **distance >= period.saturating_sub(slack) && rest.min(period - rest) <= slack
     };
     let regular = distances.iter().filter(is_regular).count();
-    (regular as f64 >= REGULAR * distances.len() as f64).then_some(period)
+    (period > 1 && regular as f64 >= REGULAR * distances.len() as f64).then_some(period)
 }
 
 /// The ranks that work longer in these steps, by the time that each does. `longer`: by how much the longest of them does.
@@ -277,6 +277,13 @@ mod tests {
         assert!((found.share - 0.075).abs() < 0.01, "{}", found.share);
         assert_eq!((found.who, found.next_share), (Who::All, None));
         assert_eq!(pauses(&tenth([0.025, 0.005]), true).unwrap().who, Who::Rank(0));
+    }
+
+    /// Once, `6 of 35 steps, about one in 1` was said of a neighbour that ran for six steps.
+    #[test]
+    fn steps_in_a_row_have_no_period() {
+        assert_eq!(every(&[20, 21, 22, 23, 24, 25]), None);
+        assert_eq!(every(&[20, 22, 24, 26]), Some(2));
     }
 
     #[test]

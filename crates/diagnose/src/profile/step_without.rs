@@ -51,7 +51,9 @@ impl fmt::Display for Without {
         let step = if self.of == Typical::Mean { "a mean step" } else { "a median step" };
         let [low, high] = self.ci95.map(Seconds);
         let (after, before) = (Seconds(self.step_s), Seconds(self.recorded_s));
-        write!(f, "{step} would take {after} instead of {before} ({low} to {high})")
+        let is_within = self.ci95[0] <= self.recorded_s && self.recorded_s <= self.ci95[1];
+        let noise = if is_within { ": no more than the noise of steps" } else { "" };
+        write!(f, "{step} would take {after} instead of {before} ({low} to {high}{noise})")
     }
 }
 
@@ -71,5 +73,7 @@ mod tests {
             mean_saves_s: 0.036,
         };
         assert_eq!(without.to_string(), "a median step would take 180 ms instead of 217 ms (178 ms to 182 ms)");
+        let noisy = Without { ci95: [0.15, 0.25], ..without }.to_string();
+        assert!(noisy.ends_with("(150 ms to 250 ms: no more than the noise of steps)"), "{noisy}");
     }
 }

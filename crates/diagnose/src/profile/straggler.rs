@@ -246,7 +246,7 @@ fn verdict_on_equals(
     }
     if judged.late.is_empty() && !judged.enough {
         return abstain(format!(
-            "{count} steps are too few, or too correlated, to name a slow rank at a level of {}: more steps tell ({})",
+            "{count} steps are too few, or too correlated, to name a slow rank at a level of {}: record more steps ({})",
             settings.level, context.more
         ));
     }
@@ -308,7 +308,7 @@ fn hidden(judged: &JudgedWork, steps: &Steps, context: &Context, step_s: f64) ->
     (share > LARGEST_UNSEEN).then(|| {
         format!(
             "whether a rank is slow cannot be told from {} steps, because they vary too much: rank {} may lose up to \
-             {:.0}% of a step unseen. More steps tell ({})",
+             {:.0}% of a step unseen. Record more steps ({}), or use a quieter machine",
             steps.numbers.len(),
             steps.ranks[unseen.rank].rank,
             100.0 * share,

@@ -15,12 +15,8 @@ use crate::{Content, Figures, Format, Line, Results, Source};
 pub(super) struct AllReduceBench;
 
 impl Format for AllReduceBench {
-    fn name(&self) -> &'static str {
-        "all_reduce_bench"
-    }
-
-    fn doc(&self) -> &'static str {
-        "all_reduce_bench.py of ml-engineering: bandwidth by payload"
+    fn about(&self) -> (&'static str, &'static str) {
+        ("all_reduce_bench", "all_reduce_bench.py of ml-engineering: bandwidth by payload")
     }
 
     fn begins(&self, line: &str) -> bool {

@@ -61,12 +61,8 @@ const DEVIATIONS: [(&[&str], f64); 2] =
     [(&["std_time_ms", "std_ms"], 1e-3), (&["std_time_s", "std_time", "stdev_time"], 1.0)];
 
 impl Format for AllreduceStudy {
-    fn name(&self) -> &'static str {
-        "allreduce_study"
-    }
-
-    fn doc(&self) -> &'static str {
-        "benchmark_allreduce.py of the CS336 course: its CSV"
+    fn about(&self) -> (&'static str, &'static str) {
+        ("allreduce_study", "benchmark_allreduce.py of the CS336 course: its CSV")
     }
 
     fn marks(&self) -> &'static [&'static str] {

@@ -20,12 +20,8 @@ const BLOCKS: &[&str] = &["hardware", "model", "parallelization"];
 const LISTS: &[&str] = &["configurations", "configs", "benchmarks"];
 
 impl Format for Candle {
-    fn name(&self) -> &'static str {
-        "candle"
-    }
-
-    fn doc(&self) -> &'static str {
-        "the Candle suite: a configuration or a suite of them as JSON"
+    fn about(&self) -> (&'static str, &'static str) {
+        ("candle", "the Candle suite: a configuration or a suite of them as JSON")
     }
 
     fn is_document(&self) -> bool {

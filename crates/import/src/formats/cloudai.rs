@@ -26,12 +26,8 @@ const ABOUT: &[&str] = &["name", "description", "test_template_name"];
 const UNUSED: &[&str] =
     &["docker_image_url", "parallel_init", "use_deepep_matrix", "alltoallv_matrix_container_path", "min_busbw"];
 impl Format for CloudAi {
-    fn name(&self) -> &'static str {
-        "cloudai"
-    }
-
-    fn doc(&self) -> &'static str {
-        "CloudAI: a test of nccl-tests as TOML (test_template_name = \"NcclTest\")"
+    fn about(&self) -> (&'static str, &'static str) {
+        ("cloudai", "CloudAI: a test of nccl-tests as TOML (test_template_name = \"NcclTest\")")
     }
 
     fn is_document(&self) -> bool {

@@ -39,12 +39,8 @@ const MOST: u64 = 30;
 const RANKS: &str = "2";
 
 impl Format for Ddlb {
-    fn name(&self) -> &'static str {
-        "ddlb"
-    }
-
-    fn doc(&self) -> &'static str {
-        "DDLB: its configuration as JSON"
+    fn about(&self) -> (&'static str, &'static str) {
+        ("ddlb", "DDLB: its configuration as JSON")
     }
 
     fn is_document(&self) -> bool {

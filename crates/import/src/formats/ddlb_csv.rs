@@ -36,12 +36,8 @@ const COLUMNS: &[&[&str]] = &[
 ];
 
 impl Format for DdlbCsv {
-    fn name(&self) -> &'static str {
-        "ddlb_csv"
-    }
-
-    fn doc(&self) -> &'static str {
-        "DDLB: its results as CSV"
+    fn about(&self) -> (&'static str, &'static str) {
+        ("ddlb_csv", "DDLB: its results as CSV")
     }
 
     fn marks(&self) -> &'static [&'static str] {

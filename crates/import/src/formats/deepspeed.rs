@@ -23,12 +23,8 @@ static PROGRAM: Program =
     Program { name: "deepspeed", tool: "DeepSpeed", statistic: "median over the log's lines", time: timed };
 
 impl Format for DeepSpeed {
-    fn name(&self) -> &'static str {
-        "deepspeed"
-    }
-
-    fn doc(&self) -> &'static str {
-        "DeepSpeed: the log of a training, with samples per second by step"
+    fn about(&self) -> (&'static str, &'static str) {
+        ("deepspeed", "DeepSpeed: the log of a training, with samples per second by step")
     }
 
     fn is_of_trainings(&self) -> bool {

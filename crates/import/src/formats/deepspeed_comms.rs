@@ -22,12 +22,8 @@ use rows::{CommsRow, TableKind, TableLine};
 pub(super) struct DeepspeedComms;
 
 impl Format for DeepspeedComms {
-    fn name(&self) -> &'static str {
-        "deepspeed_comms"
-    }
-
-    fn doc(&self) -> &'static str {
-        "DeepSpeed's communication logger: the table of log_summary(), with stragglers or without"
+    fn about(&self) -> (&'static str, &'static str) {
+        ("deepspeed_comms", "DeepSpeed's communication logger: the table of log_summary(), with stragglers or without")
     }
 
     fn begins(&self, line: &str) -> bool {

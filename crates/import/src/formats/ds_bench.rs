@@ -45,12 +45,8 @@ const NO_METHOD: &[&str] = &[
 ];
 
 impl Format for DsBench {
-    fn name(&self) -> &'static str {
-        "ds_bench"
-    }
-
-    fn doc(&self) -> &'static str {
-        "DeepSpeed's communication benchmarks (ds_bench, run_all.py): a table for each operation"
+    fn about(&self) -> (&'static str, &'static str) {
+        ("ds_bench", "DeepSpeed's communication benchmarks (ds_bench, run_all.py): a table for each operation")
     }
 
     fn begins(&self, line: &str) -> bool {

@@ -24,12 +24,8 @@ static PROGRAM: Program =
     Program { name: "hf_trainer", tool: "Hugging Face Trainer", statistic: "mean over the training", time: timed };
 
 impl Format for HfTrainer {
-    fn name(&self) -> &'static str {
-        "hf_trainer"
-    }
-
-    fn doc(&self) -> &'static str {
-        "Hugging Face Trainer: what a training prints, with its summary"
+    fn about(&self) -> (&'static str, &'static str) {
+        ("hf_trainer", "Hugging Face Trainer: what a training prints, with its summary")
     }
 
     fn is_of_trainings(&self) -> bool {

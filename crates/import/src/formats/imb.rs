@@ -18,12 +18,8 @@ use crate::{Content, Figures, Format, Line, Results, Shape, Source, collective};
 pub(super) struct Imb;
 
 impl Format for Imb {
-    fn name(&self) -> &'static str {
-        "imb"
-    }
-
-    fn doc(&self) -> &'static str {
-        "Intel MPI Benchmarks: what IMB-MPI1 and IMB-NBC print"
+    fn about(&self) -> (&'static str, &'static str) {
+        ("imb", "Intel MPI Benchmarks: what IMB-MPI1 and IMB-NBC print")
     }
 
     fn begins(&self, line: &str) -> bool {

@@ -54,12 +54,8 @@ const VOLATILE: &[&str] = &[
 ];
 
 impl Format for Megatron {
-    fn name(&self) -> &'static str {
-        "megatron"
-    }
-
-    fn doc(&self) -> &'static str {
-        "Megatron-LM: the log of a training, with time, throughput and memory by iteration"
+    fn about(&self) -> (&'static str, &'static str) {
+        ("megatron", "Megatron-LM: the log of a training, with time, throughput and memory by iteration")
     }
 
     fn is_of_trainings(&self) -> bool {

@@ -23,6 +23,7 @@ mod imb_table;
 mod megatron;
 mod nccl;
 mod nccl_bandwidth;
+mod nccl_collector;
 mod nccl_debug;
 pub(crate) mod nccl_inspector_prom;
 mod nccl_lines;

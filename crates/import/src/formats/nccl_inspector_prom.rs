@@ -74,12 +74,8 @@ fn show() -> Show {
 }
 
 impl Format for NcclInspectorProm {
-    fn name(&self) -> &'static str {
-        "nccl_inspector_prom"
-    }
-
-    fn doc(&self) -> &'static str {
-        "NCCL Inspector: the metrics of one GPU for Prometheus (.prom)"
+    fn about(&self) -> (&'static str, &'static str) {
+        ("nccl_inspector_prom", "NCCL Inspector: the metrics of one GPU for Prometheus (.prom)")
     }
 
     fn marks(&self) -> &'static [&'static str] {

@@ -2,10 +2,11 @@
 
 use terms::Error;
 
-use super::command::{self, Commands, JoinedLine};
-use super::nccl::{Blocking, Collector, NcclRun, REDUCTION, fact, of_graph, plain, version_of_code};
+use super::command::{Commands, JoinedLine};
+use super::nccl::{Blocking, NcclRun, REDUCTION, fact, of_graph, plain, version_of_code};
+use super::nccl_collector::Collector;
 use super::nccl_debug;
-use super::nccl_lines::{NO_METHOD, Ranks, is_own};
+use super::nccl_lines::{ProgramRun, Ranks, begins_run, is_header, is_own};
 use super::nccl_row::{NcclColumn, UNREAD, has_type, is_damaged, row};
 use super::row_like::{self, WordCount};
 use super::runs::Headings;
@@ -16,17 +17,12 @@ use crate::{Content, Format, Line, Source};
 pub(super) struct NcclTests;
 
 impl Format for NcclTests {
-    fn name(&self) -> &'static str {
-        "nccl_tests"
-    }
-
-    fn doc(&self) -> &'static str {
-        "nccl-tests and rccl-tests: what all_reduce_perf and its like print"
+    fn about(&self) -> (&'static str, &'static str) {
+        ("nccl_tests", "nccl-tests and rccl-tests: what all_reduce_perf and its like print")
     }
 
     fn begins(&self, line: &str) -> bool {
-        let bare = line.trim_start().trim_start_matches('#').trim_start();
-        is_header(line) || HEADS.iter().any(|head| bare.starts_with(head))
+        begins_run(line)
     }
 
     fn marks(&self) -> &'static [&'static str] {
@@ -41,10 +37,9 @@ impl Format for NcclTests {
     }
 
     fn read(&self, source: &Source) -> Result<Content, Error> {
-        let collector = Collector::new(source)?;
         let mut reader = Reader {
             source,
-            collector,
+            collector: Collector::new(source)?,
             run: NcclRun::default(),
             columns: None,
             titled_in_place: false,
@@ -74,16 +69,8 @@ impl Format for NcclTests {
     }
 }
 
-/// How the head of a run begins, behind `#`.
-const HEADS: &[&str] = &["nThread ", "nccl-tests version ", "rccl-tests version ", "Collective test starting:"];
-
 /// The most words of a line.
 const WORDS: usize = 32;
-
-fn is_header(text: &str) -> bool {
-    let mut words = text.trim_start_matches(['#', ' ', '\t']).split_ascii_whitespace();
-    words.next() == Some("size") && words.next() == Some("count") && words.any(|word| word == "algbw")
-}
 
 struct Reader<'s> {
     source: &'s Source,
@@ -111,45 +98,6 @@ struct Reader<'s> {
     /// Whether NVLS was on in this run and in the next one, each with the line that says it.
     nvls: Option<(usize, bool)>,
     nvls_of_next: Option<(usize, bool)>,
-}
-
-/// What a command line says.
-struct ProgramRun {
-    program: &'static str,
-    /// The value of `-a`.
-    average: &'static str,
-    /// What else decides how calls are timed.
-    method: String,
-    /// Processes that its launcher starts.
-    processes: Option<u32>,
-    /// Ranks of each of them: threads times GPUs.
-    of_process: u32,
-    /// The whole command line, without the shell's part.
-    text: String,
-}
-
-/// Values of `-a`.
-const AVERAGES: [&str; 4] = ["0", "1", "2", "3"];
-
-/// Programs of nccl-tests and rccl-tests. What stands behind `_perf` in a name (`_mpi`) changes nothing.
-const PROGRAMS: [&str; 11] = [
-    "all_reduce_perf",
-    "all_gather_perf",
-    "reduce_scatter_perf",
-    "broadcast_perf",
-    "reduce_perf",
-    "alltoall_perf",
-    "alltoallv_perf",
-    "gather_perf",
-    "scatter_perf",
-    "sendrecv_perf",
-    "hypercube_perf",
-];
-
-/// The program of this name.
-fn program(name: &str) -> Option<&'static str> {
-    let name = name.strip_suffix("_mpi").unwrap_or(name);
-    PROGRAMS.into_iter().find(|program| *program == name)
 }
 
 impl<'s> Reader<'s> {
@@ -269,8 +217,10 @@ impl<'s> Reader<'s> {
     fn version(&mut self, number: usize, bare: &str) {
         for (at, word) in bare.split_ascii_whitespace().enumerate() {
             match word.split_once('=') {
-                Some(("nccl-library", code)) => self.library("nccl", code),
-                Some(("rccl-library", code)) => self.library("rccl", code),
+                Some((name @ ("nccl-library" | "rccl-library"), code)) => {
+                    let version = version_of_code(code).unwrap_or_else(|| plain(code));
+                    self.run.versions.insert(name[..4].to_owned(), version);
+                }
                 None if at == 2 => {
                     let known = if bare.starts_with('r') { RCCL_TESTS } else { NCCL_TESTS };
                     self.run.notes.extend(known.unseen(number, word));
@@ -279,11 +229,6 @@ impl<'s> Reader<'s> {
                 _ => {}
             }
         }
-    }
-
-    fn library(&mut self, name: &str, code: &str) {
-        let version = version_of_code(code).unwrap_or_else(|| plain(code));
-        self.run.versions.insert(name.to_owned(), version);
     }
 
     /// `nThread 1 nGpus 8 minBytes 8 ... iters: 20 agg iters: 1 validation: 1 graph: 0`.
@@ -399,29 +344,10 @@ impl<'s> Reader<'s> {
         Ok(true)
     }
 
-    /// A command line: `mpirun ... ./build/all_reduce_perf -b 8 -a 3`. Whether it is one.
+    /// Keeps a command line. Whether it is one.
     fn command(&mut self, text: &str) -> bool {
-        let text = text.trim_start_matches(['#', '$', '>', '+', '~', ' ']);
-        let named = text.split_ascii_whitespace().find_map(|word| program(word.rsplit('/').next()?));
-        let parts = named.and_then(|program| text.split_once(program));
-        let Some(((before, options), program)) = parts.zip(named).filter(|((before, _), _)| command::starts(before))
-        else {
-            return false;
-        };
-        let value = |names: [&str; 2]| {
-            let mut words = options.split_ascii_whitespace();
-            words.find(|word| names.contains(word)).and_then(|_| words.next())
-        };
-        let number = |names| value(names).and_then(|word| word.parse::<u32>().ok()).unwrap_or(1);
-        let average = value(["-a", "--average"]).unwrap_or("1");
-        self.command = Some(ProgramRun {
-            program,
-            average: AVERAGES.iter().find(|known| **known == average).unwrap_or(&"1"),
-            method: command::method(before, options, NO_METHOD),
-            processes: command::processes(before),
-            of_process: number(["-t", "--nthreads"]).saturating_mul(number(["-g", "--ngpus"])),
-            text: command::plain(text),
-        });
+        let Some(run) = ProgramRun::parse(text) else { return false };
+        self.command = Some(run);
         true
     }
 

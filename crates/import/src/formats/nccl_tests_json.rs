@@ -3,9 +3,8 @@
 use serde_json::{Map, Value};
 use terms::Error;
 
-use super::nccl::{
-    Blocking, Collector, Half, NcclRun, Printed, REDUCTION, RawLine, fact, of_graph, plain, version_of_code,
-};
+use super::nccl::{Blocking, Half, NcclRun, Printed, REDUCTION, RawLine, fact, of_graph, plain, version_of_code};
+use super::nccl_collector::Collector;
 use crate::collective::MeasuredBy;
 use crate::json::{parsed, parsed_values};
 use crate::{Content, Format, Source};
@@ -14,12 +13,8 @@ use crate::{Content, Format, Source};
 pub(super) struct NcclTestsJson;
 
 impl Format for NcclTestsJson {
-    fn name(&self) -> &'static str {
-        "nccl_tests_json"
-    }
-
-    fn doc(&self) -> &'static str {
-        "nccl-tests: the file that -J writes"
+    fn about(&self) -> (&'static str, &'static str) {
+        ("nccl_tests_json", "nccl-tests: the file that -J writes")
     }
 
     fn is_document(&self) -> bool {
@@ -82,12 +77,8 @@ impl Format for NcclTestsJson {
 pub(super) struct RcclTestsJson;
 
 impl Format for RcclTestsJson {
-    fn name(&self) -> &'static str {
-        "rccl_tests_json"
-    }
-
-    fn doc(&self) -> &'static str {
-        "rccl-tests: the file that -Z json writes"
+    fn about(&self) -> (&'static str, &'static str) {
+        ("rccl_tests_json", "rccl-tests: the file that -Z json writes")
     }
 
     fn is_document(&self) -> bool {

@@ -28,12 +28,8 @@ static PROGRAM: Program = Program {
 const TIME: &str = "train_step_timing in s";
 
 impl Format for Nemo {
-    fn name(&self) -> &'static str {
-        "nemo"
-    }
-
-    fn doc(&self) -> &'static str {
-        "NeMo: the log of a training, with the time of each step (give --ranks)"
+    fn about(&self) -> (&'static str, &'static str) {
+        ("nemo", "NeMo: the log of a training, with the time of each step (give --ranks)")
     }
 
     fn is_of_trainings(&self) -> bool {

@@ -26,12 +26,8 @@ const STATISTIC: &str = "median over GPUs or pairs of the median over samples of
 const OF_MEANS: &str = "median over GPUs or pairs of the mean over samples of one copy, as bytes / rate";
 
 impl Format for Nvbandwidth {
-    fn name(&self) -> &'static str {
-        "nvbandwidth"
-    }
-
-    fn doc(&self) -> &'static str {
-        "nvbandwidth: its text, copies between hosts and GPUs"
+    fn about(&self) -> (&'static str, &'static str) {
+        ("nvbandwidth", "nvbandwidth: its text, copies between hosts and GPUs")
     }
 
     fn begins(&self, line: &str) -> bool {

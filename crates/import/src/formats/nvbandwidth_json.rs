@@ -15,12 +15,8 @@ use crate::{Content, Format, Results, Source};
 pub(super) struct NvbandwidthJson;
 
 impl Format for NvbandwidthJson {
-    fn name(&self) -> &'static str {
-        "nvbandwidth_json"
-    }
-
-    fn doc(&self) -> &'static str {
-        "nvbandwidth: what it prints with -j"
+    fn about(&self) -> (&'static str, &'static str) {
+        ("nvbandwidth_json", "nvbandwidth: what it prints with -j")
     }
 
     fn is_document(&self) -> bool {

@@ -18,12 +18,8 @@ use crate::{Content, Format, Line, Results, Source, collective};
 pub(super) struct Osu;
 
 impl Format for Osu {
-    fn name(&self) -> &'static str {
-        "osu"
-    }
-
-    fn doc(&self) -> &'static str {
-        "OSU Micro-Benchmarks: what osu_allreduce and its like print (give --ranks)"
+    fn about(&self) -> (&'static str, &'static str) {
+        ("osu", "OSU Micro-Benchmarks: what osu_allreduce and its like print (give --ranks)")
     }
 
     fn begins(&self, line: &str) -> bool {

@@ -17,12 +17,8 @@ use crate::{Content, Format, Line, Results, Source};
 pub(super) struct P2pBandwidth;
 
 impl Format for P2pBandwidth {
-    fn name(&self) -> &'static str {
-        "p2p_bandwidth"
-    }
-
-    fn doc(&self) -> &'static str {
-        "p2pBandwidthLatencyTest of cuda-samples: copies between GPUs"
+    fn about(&self) -> (&'static str, &'static str) {
+        ("p2p_bandwidth", "p2pBandwidthLatencyTest of cuda-samples: copies between GPUs")
     }
 
     fn begins(&self, line: &str) -> bool {

@@ -21,12 +21,8 @@ use crate::{Content, Format, Line, Results, Row, Shape, Source};
 pub(super) struct Perftest;
 
 impl Format for Perftest {
-    fn name(&self) -> &'static str {
-        "perftest"
-    }
-
-    fn doc(&self) -> &'static str {
-        "perftest: what ib_write_bw, ib_write_lat and their like print"
+    fn about(&self) -> (&'static str, &'static str) {
+        ("perftest", "perftest: what ib_write_bw, ib_write_lat and their like print")
     }
 
     fn begins(&self, line: &str) -> bool {

@@ -17,12 +17,8 @@ const TOOL: &str = "nsys";
 const TRIGGER: &str = "sync_stall_detection";
 
 impl Format for Torchscale {
-    fn name(&self) -> &'static str {
-        "torchscale"
-    }
-
-    fn doc(&self) -> &'static str {
-        "TorchScale: its configuration as YAML"
+    fn about(&self) -> (&'static str, &'static str) {
+        ("torchscale", "TorchScale: its configuration as YAML")
     }
 
     fn is_document(&self) -> bool {

@@ -23,12 +23,8 @@ static PROGRAM: Program = Program {
 };
 
 impl Format for Torchtitan {
-    fn name(&self) -> &'static str {
-        "torchtitan"
-    }
-
-    fn doc(&self) -> &'static str {
-        "torchtitan: the log of a training, with throughput, MFU and memory by step"
+    fn about(&self) -> (&'static str, &'static str) {
+        ("torchtitan", "torchtitan: the log of a training, with throughput, MFU and memory by step")
     }
 
     fn is_of_trainings(&self) -> bool {

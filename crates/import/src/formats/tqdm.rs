@@ -28,12 +28,8 @@ static PROGRAM: Program = Program {
 };
 
 impl Format for Tqdm {
-    fn name(&self) -> &'static str {
-        "tqdm"
-    }
-
-    fn doc(&self) -> &'static str {
-        "progress bars of a training by tqdm, as of Accelerate and Lightning"
+    fn about(&self) -> (&'static str, &'static str) {
+        ("tqdm", "progress bars of a training by tqdm, as of Accelerate and Lightning")
     }
 
     fn is_of_trainings(&self) -> bool {

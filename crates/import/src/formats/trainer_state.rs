@@ -21,12 +21,8 @@ struct StateKeys {
 }
 
 impl Format for TrainerState {
-    fn name(&self) -> &'static str {
-        "trainer_state"
-    }
-
-    fn doc(&self) -> &'static str {
-        "Hugging Face Trainer: trainer_state.json of a training that ended (give --ranks)"
+    fn about(&self) -> (&'static str, &'static str) {
+        ("trainer_state", "Hugging Face Trainer: trainer_state.json of a training that ended (give --ranks)")
     }
 
     fn marks(&self) -> &'static [&'static str] {

@@ -18,12 +18,8 @@ use crate::{Content, Format, Line, Results, Source};
 pub(super) struct TransferBench;
 
 impl Format for TransferBench {
-    fn name(&self) -> &'static str {
-        "transferbench"
-    }
-
-    fn doc(&self) -> &'static str {
-        "TransferBench: its text, transfers of a configuration file"
+    fn about(&self) -> (&'static str, &'static str) {
+        ("transferbench", "TransferBench: its text, transfers of a configuration file")
     }
 
     fn begins(&self, line: &str) -> bool {

@@ -8,14 +8,14 @@ use record::{
     BASELINES, CaseLine, CompactRecord, Record, RunEnd, find_baselines, list_baselines, read_baseline, read_run,
     save_baseline,
 };
+use report::{Gate, SideSource};
 use terms::Status;
 
-use super::compare::sources::{SideSource, below};
-use super::compare::{Outputs, sides};
+use super::compare::{Outputs, record_side, sides};
 use super::pack::names;
 use super::{Ended, Typed};
+use crate::options::GateOptions;
 use crate::options::gate::BaselineOptions;
-use crate::options::{Gate, GateOptions};
 use crate::session::Entry;
 use crate::{Failure, incomplete, not_a_record, screen};
 use record::store::RESULTS;
@@ -101,7 +101,7 @@ fn folder() -> PathBuf {
 fn save(given: Save) -> Ended {
     let name = given.name.as_str();
     let named = if given.record.is_empty() { vec![newest()?] } else { given.record };
-    let directories = named.iter().flat_map(|directory| below(directory));
+    let directories = named.iter().flat_map(|directory| report::records_below(directory, &mut screen::warn));
     let mut read = Vec::new();
     for directory in directories {
         not_a_record::refuse_file(&directory)?;
@@ -120,7 +120,7 @@ fn save(given: Save) -> Ended {
         if left_out > 0 {
             let cases = view::number::count(left_out, "case", "cases");
             let place = view::one_line(&directory.display().to_string());
-            screen::remark(&format!("warning: {place}: {cases} left out, with fewer trials than the plan asks for\n"));
+            screen::warn(&format!("{place}: {cases} left out, with fewer trials than the plan asks for"));
         }
         read.push((directory, record));
     }
@@ -197,7 +197,7 @@ fn check(given: Check) -> Ended {
     let base = SideSource { records: read_baseline(&folder, &name)?, name: format!("baseline {name}") };
     let directory = given.record.map_or_else(newest, Ok)?;
     not_a_record::refuse_file(&directory)?;
-    sides((&given.outputs, &Gate::from_options(&given.gate), false), base, vec![SideSource::record(&directory)?])
+    sides((&given.outputs, &given.gate.gate(), false), base, vec![record_side(&directory)?])
 }
 
 fn only_one(folder: &Path) -> Result<String, Failure> {
@@ -240,12 +240,12 @@ pub(crate) struct AtEnd {
 pub(crate) fn at_end(options: &BaselineOptions) -> Result<Option<AtEnd>, Failure> {
     let Some(name) = &options.baseline else { return Ok(None) };
     let base = SideSource { records: read_baseline(&folder(), name)?, name: format!("baseline {name}") };
-    Ok(Some(AtEnd { base, gate: Gate::from_options(&options.gate) }))
+    Ok(Some(AtEnd { base, gate: options.gate.gate() }))
 }
 
 impl AtEnd {
     /// The comparison of a finished run, as text, and the exit code that it gives.
     pub(crate) fn judge(&mut self, directory: &Path) -> Result<(String, u8), Failure> {
-        super::compare::at_end(&mut self.base, SideSource::record(directory)?, &self.gate)
+        super::compare::at_end(&mut self.base, record_side(directory)?, &self.gate)
     }
 }

@@ -1,28 +1,21 @@
-//! `rankmark compare A B [C...]`: what became better, worse, stayed the same, or is undecided. One module each for what is
-//! read, how it is said, and what becomes of the exit code.
+//! `rankmark compare A B [C...]`: what became better, worse, stayed the same, or is undecided.
 
 mod interleave;
-mod junit;
 mod options;
-mod plans;
-pub(super) mod sources;
-mod traces;
 
 use std::path::{Path, PathBuf};
 
 use clap::ValueHint;
-use diagnose::compare::{Settings, compare_sides};
+use diagnose::compare::Settings;
 use record::Record;
-use report::{Against, Comparisons, JunitCase};
+use report::{Comparisons, Gate, SideSource};
 
-use super::{CommandRow, Ended};
-use crate::options::{Gate, GateOptions, parts, refuse_given};
+use super::{CommandRow, Ended, profile};
+use crate::options::{GateOptions, parts, refuse_given};
 use crate::session::Entry;
 use crate::{Failure, not_a_record, packed, screen};
-use junit::write_cases;
 use options::Interleave;
 pub(super) use options::Outputs;
-use sources::SideSource;
 
 /// Rows that are printed unless all are asked for.
 const MOST_ROWS: usize = 40;
@@ -75,7 +68,7 @@ fn command() -> clap::Command {
 
 impl Compare {
     fn run(self, entry: Entry<'_>) -> Ended {
-        let gate = Gate::from_options(&self.gate);
+        let gate = self.gate.gate();
         if self.interleave.interleave {
             return interleave::run((&self.sides, &self.interleave, &self.outputs), gate, entry);
         }
@@ -96,12 +89,12 @@ fn records(given: &Compare, gate: &Gate) -> Ended {
         ("quiet", given.interleave.quiet),
     ];
     let of_records: Vec<_> = given.gate.given().into_iter().chain(of_records).collect();
-    if let Some(code) = traces::compared(&named, &of_records, given.outputs.json)? {
+    if let Some(code) = traces_compared(&named, &of_records, given.outputs.json)? {
         return Ok(code);
     }
-    refuse_missing(&named)?;
+    not_a_record::refuse_missing(&named)?;
     if let Some(folder) = &given.interleave.output_dir {
-        let records: Vec<String> = named.iter().map(|name| report::shell(name).to_string()).collect();
+        let records: Vec<String> = named.iter().map(|name| report::shell(name)).collect();
         let line = format!(
             "rankmark report {} --output-dir {}",
             records.join(" "),
@@ -109,7 +102,7 @@ fn records(given: &Compare, gate: &Gate) -> Ended {
         );
         return Err(Failure::new("`rankmark compare` writes no page of records").hint(format!("`{line}` does")));
     }
-    plans::refuse(&named)?;
+    not_a_record::refuse_files(&named)?;
     let [base, others @ ..] = given.sides.as_slice() else { return Ok(2) };
     if others.is_empty() && given.new.is_empty() {
         return Err(Failure::new("`rankmark compare` needs two records").hint(format!(
@@ -120,23 +113,25 @@ fn records(given: &Compare, gate: &Gate) -> Ended {
     let paths = |names: &[String]| names.iter().map(PathBuf::from).collect::<Vec<_>>();
     let (base, others) = match given.new.is_empty() {
         true => {
-            let others =
-                others.iter().map(|other| SideSource::record(Path::new(other))).collect::<Result<Vec<_>, _>>()?;
-            (SideSource::record(Path::new(base))?, others)
+            let others = others.iter().map(|other| record_side(Path::new(other))).collect::<Result<Vec<_>, _>>()?;
+            (record_side(Path::new(base))?, others)
         }
-        false => (SideSource::runs(&paths(&given.sides))?, vec![SideSource::runs(&paths(&given.new))?]),
+        false => (
+            SideSource::runs(&paths(&given.sides), &mut screen::warn)?,
+            vec![SideSource::runs(&paths(&given.new), &mut screen::warn)?],
+        ),
     };
     let is_single = base.records.len() == 1 && others.iter().all(|other| other.records.len() == 1);
     let code = sides((&given.outputs, gate, given.interleave.quiet), base, others)?;
     // The page of a report knows no history and no threshold of its own: it would give other verdicts.
-    let is_plain =
-        given.outputs.history.is_none() && gate.threshold == Gate::from_options(&GateOptions::default()).threshold;
+    let is_plain = given.outputs.history.is_none() && gate.threshold == Gate::default().threshold;
     if !given.outputs.json && !given.interleave.quiet && is_plain {
         let directories: Vec<&Path> = named.iter().map(Path::new).collect();
         let next = match is_single {
             true => screen::next_report(&directories, "one page about these records"),
             false => {
-                screen::next(&[&["rankmark", "history"], &words(&named)[..]].concat(), "each run in order of time")
+                let words: Vec<&str> = named.iter().map(String::as_str).collect();
+                screen::next(&[&["rankmark", "history"], &words[..]].concat(), "each run in order of time")
             }
         };
         screen::print(&format!("\n{next}"))?;
@@ -144,18 +139,29 @@ fn records(given: &Compare, gate: &Gate) -> Ended {
     Ok(code)
 }
 
-/// Names all that is not there, at once.
-fn refuse_missing(named: &[String]) -> Result<(), Failure> {
-    let missing: Vec<String> = named.iter().filter(|name| !Path::new(name).exists()).cloned().collect();
-    match missing.as_slice() {
-        [] => Ok(()),
-        [one] => Err(Failure::new(format!("there is no folder {one}"))),
-        all => Err(Failure::new(format!("there are no folders {}", view::number::list(all)))),
+/// Compares the sides if all of them are traces; None where they are something else. `of_records` are options that only
+/// records have, and whether they were given.
+///
+/// # Errors
+/// More or fewer than two traces, such an option, and what of them cannot be read or explained.
+fn traces_compared(sides: &[String], of_records: &[(&str, bool)], json: bool) -> Result<Option<u8>, Failure> {
+    if sides.is_empty() || !sides.iter().all(|side| is_trace(Path::new(side))) {
+        return Ok(None);
     }
+    let [before, after] = sides else {
+        let failure = Failure::new(format!("{} traces are named, and two are compared", sides.len()));
+        return Err(failure.hint("rankmark compare BEFORE AFTER; a folder of traces of all ranks is one side"));
+    };
+    // A gate that nobody looks at would always hold.
+    refuse_given(of_records, &format!("is for records, and {before} is a trace"))?;
+    profile::compare_traces([Path::new(before), Path::new(after)], json).map(Some)
 }
 
-fn words(named: &[String]) -> Vec<&str> {
-    named.iter().map(String::as_str).collect()
+/// Whether it is a trace, and no part of a record: a folder of traces, or a file.
+fn is_trace(path: &Path) -> bool {
+    let is_record =
+        path.is_dir() && path.join(record::store::RUN_FILE).is_file() || not_a_record::record_of(path).is_some();
+    path.exists() && !is_record && !not_a_record::is_plan(path) && import::traces::recognise(path).is_some()
 }
 
 /// Compares each record with the base, and says it as the options ask.
@@ -168,14 +174,14 @@ pub(super) fn sides(
     let (base, others) = (&base, others.as_slice());
     let compared: Vec<&Record> = base.records.iter().chain(others.iter().flat_map(|other| &other.records)).collect();
     let history = match &outputs.history {
-        Some(folder) => sources::history(folder, &compared)?,
+        Some(folder) => report::equal_runs(folder, &compared, &mut screen::warn)?,
         None => Vec::new(),
     };
     let settings = Settings { threshold: gate.threshold, history: history.iter().collect() };
-    let found = against(base, others, &settings);
-    refuse_nothing(&found)?;
+    let found = Comparisons::new(base, others, &settings);
+    report::nothing_compared(&found)?;
     if let Some(file) = &outputs.junit {
-        write_junit(file, base, &found)?;
+        write_junit(file, &report::comparison_junit(&found, &base.records))?;
     }
     let code = gate.code(&found);
     if outputs.json {
@@ -191,66 +197,22 @@ pub(super) fn sides(
     Ok(code)
 }
 
-/// Each of the others, compared with the base.
-fn against<'r>(base: &'r SideSource, others: &'r [SideSource], settings: &Settings<'r>) -> Comparisons<'r> {
-    let records: Vec<&Record> = base.records.iter().collect();
-    let one = |other: &'r SideSource| {
-        let news: Vec<&Record> = other.records.iter().collect();
-        let comparison = compare_sides(&records, &news, settings);
-        Against { name: other.name.clone(), latest: other.latest(), comparison }
-    };
-    Comparisons { name: base.name.clone(), base: base.latest(), others: others.iter().map(one).collect() }
+/// Writes verdicts as JUnit XML, whole or not at all.
+fn write_junit(file: &Path, text: &str) -> Result<(), Failure> {
+    record::file::replace_named(file, text.as_bytes())
+        .map_err(|error| Failure::new(format!("cannot write {}", file.display())).cause(error))
 }
 
-/// Records without a case in common are not a comparison.
-fn refuse_nothing(found: &Comparisons<'_>) -> Result<(), Failure> {
-    let refused = |side: &Against<'_>| report::nothing_compared((&found.name, &side.name), &side.comparison);
-    found.others.iter().find_map(refused).map_or(Ok(()), |error| Err(error.into()))
-}
-
-fn write_junit(file: &Path, base: &SideSource, found: &Comparisons<'_>) -> Result<(), Failure> {
-    let sides = found.others.as_slice();
-    let several = |side: &Against<'_>| if sides.len() > 1 { format!("{}: ", side.name) } else { String::new() };
-    let cases: Vec<JunitCase> =
-        sides.iter().flat_map(|side| report::compared_tests(base.latest(), &several(side), &side.comparison)).collect();
-    let of_base = base.records.iter().filter_map(Record::banner).map(|banner| ("base", &base.name, banner));
-    let of_sides = sides
-        .iter()
-        .flat_map(|side| side.comparison.incomplete[1].iter().map(|banner| ("new", &side.name, banner.clone())));
-    let incomplete: Vec<(&str, String)> =
-        of_base.chain(of_sides).map(|(side, name, banner)| (side, format!("{name}: {banner}"))).collect();
-    write_cases(file, &incomplete, &cases)
+/// A record, or a folder of equal runs, as one side.
+pub(super) fn record_side(directory: &Path) -> Result<SideSource, Failure> {
+    Ok(SideSource::record(directory, &mut screen::warn)?)
 }
 
 /// The comparison at the end of a run: its text and its exit code.
 pub(super) fn at_end(base: &mut SideSource, mut new: SideSource, gate: &Gate) -> Result<(String, u8), Failure> {
     base.meet(std::slice::from_mut(&mut new));
     let settings = Settings { threshold: gate.threshold, history: Vec::new() };
-    let found = against(base, std::slice::from_ref(&new), &settings);
-    refuse_nothing(&found)?;
+    let found = Comparisons::new(base, std::slice::from_ref(&new), &settings);
+    report::nothing_compared(&found)?;
     Ok((report::comparison(&found, MOST_ROWS).text(screen::width()), gate.code(&found)))
-}
-
-/// Writes the page about several records, each compared with the first, below a folder.
-///
-/// # Errors
-/// Where a record cannot be read, or the page cannot be written.
-pub(super) fn write_together(
-    runs: &[report::Run],
-    directories: &[PathBuf],
-    gate: &Gate,
-    folder: &Path,
-) -> Result<Vec<PathBuf>, Failure> {
-    // What is damaged was said when the report of each was read.
-    let mut sources = directories.iter().map(|directory| {
-        Ok::<_, Failure>(SideSource {
-            name: directory.display().to_string(),
-            records: vec![record::read_run(directory)?],
-        })
-    });
-    let Some(base) = sources.next() else { return Ok(report::write_together(runs, None, folder)?) };
-    let (mut base, mut others) = (base?, sources.collect::<Result<Vec<_>, _>>()?);
-    base.meet(&mut others);
-    let settings = Settings { threshold: gate.threshold, history: Vec::new() };
-    Ok(report::write_together(runs, Some(&against(&base, &others, &settings)), folder)?)
 }

@@ -1,7 +1,6 @@
 //! `rankmark gen-job`: the file by which a launcher runs a plan.
 
-mod place;
-
+use std::io;
 use std::path::{Path, PathBuf};
 
 use clap::builder::PossibleValuesParser;
@@ -137,8 +136,7 @@ fn generate(given: &GenJob) -> Ended {
     let asked = job::Asked {
         target,
         plan: &plan,
-        file: path.display().to_string(),
-        absolute: &|| place::absolute(path),
+        file: path,
         ranks: given.ranks,
         program: &program,
         record,
@@ -160,15 +158,29 @@ fn program(given: Option<&str>, target: &Target) -> Result<String, Error> {
     if target.in_containers {
         return Ok("rankmark".to_owned());
     }
-    let failed = |error: std::io::Error| Error::new("this program's own path is not known").cause(error);
-    place::text(&std::env::current_exe().map_err(failed)?)
+    let failed = |error: io::Error| Error::new("this program's own path is not known").cause(error);
+    job::path_text(&std::env::current_exe().map_err(failed)?)
+}
+
+/// Writes the job's file, which the user names.
+fn write(path: &Path, text: &str, target: &Target, replace: bool) -> Result<(), Failure> {
+    if replace && path.metadata().is_ok_and(|found| !found.is_file()) {
+        return Err(Failure::new(format!("{} is not a plain file", path.display())));
+    }
+    let mode = if target.executable { 0o755 } else { 0o644 };
+    record::file::create_named(path, text.as_bytes(), mode, replace).map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => {
+            Failure::new(format!("{} exists already", path.display())).hint("`--force` replaces it")
+        }
+        _ => Failure::new(format!("{} cannot be written", path.display())).cause(error),
+    })
 }
 
 fn deliver(given: &GenJob, target: &Target, job: &Job, outlook: Option<&Outlook>, text: &str) -> Ended {
     // `-` is standard output, which is the default.
     let output = given.output.as_ref().filter(|path| *path != Path::new("-"));
     if let Some(path) = output {
-        place::write(path, text, target.executable, given.force)?;
+        write(path, text, target, given.force)?;
     }
     if given.json {
         let object = json!({

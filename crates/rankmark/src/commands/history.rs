@@ -1,20 +1,15 @@
 //! `rankmark history DIR...`: the records of one machine over time: a series for each case, and the runs at which it changed.
 
-mod found;
-mod next;
-
 use std::path::{Path, PathBuf};
 
 use clap::ValueHint;
-use diagnose::history::histories;
 use record::Declared;
+use report::Histories;
 
 use super::{Ended, Typed};
 use crate::session::Entry;
 use crate::{Failure, not_a_record, packed, screen};
 use record::store::RESULTS;
-
-use found::Histories;
 
 /// The name of the page in a folder of records.
 pub(crate) const INDEX_FILE: &str = "index.html";
@@ -56,7 +51,7 @@ impl Typed for History {
             found.keep(wanted)?;
         }
         if let Some(file) = &self.html {
-            let written = write_page(&found, &titled(&folders), file)?;
+            let written = write_page(&found, file)?;
             screen::remark(&format!("page     {}\n", written.display()));
         }
         if self.json {
@@ -64,19 +59,19 @@ impl Typed for History {
             let text = text.map_err(|error| Failure::new("the history cannot be written as JSON").cause(error))?;
             return screen::print_json(&(text + "\n"));
         }
-        let document = report::history(&titled(&folders), &found.machines, &found.left_out, None);
-        screen::print(&format!("{}\n{}", document.text(screen::width()), next::after(&found)))
+        let document = report::history(&found.title, &found.machines, &found.left_out, None);
+        screen::print(&format!("{}\n{}", document.text(screen::width()), next(&found)))
     }
 }
 
 /// Writes the index page of these records into their folder.
 pub(super) fn write_index(folder: &Path) -> Result<PathBuf, Failure> {
     let found = found(&[folder.to_owned()], false)?;
-    write_page(&found, &titled(&[folder.to_owned()]), &folder.join(INDEX_FILE))
+    write_page(&found, &folder.join(INDEX_FILE))
 }
 
 /// Writes the page to this file. Links are relative to the file's folder.
-fn write_page(found: &Histories, title: &str, file: &Path) -> Result<PathBuf, Failure> {
+fn write_page(found: &Histories, file: &Path) -> Result<PathBuf, Failure> {
     let Some(name) = file.file_name() else {
         return Err(Failure::new(format!("`{}` cannot name a page", file.display())).hint("--html history.html"));
     };
@@ -84,24 +79,22 @@ fn write_page(found: &Histories, title: &str, file: &Path) -> Result<PathBuf, Fa
     // A folder that is made with the page has no links on its way.
     let base = folder.canonicalize().or_else(|_| std::path::absolute(folder)).ok();
     let file = folder.join(name);
-    report::history(title, &found.machines, &found.left_out, base.as_deref()).write_page(&file)?;
+    report::history(&found.title, &found.machines, &found.left_out, base.as_deref()).write_page(&file)?;
     Ok(file)
 }
 
 fn found(folders: &[PathBuf], any_host: bool) -> Result<Histories, Failure> {
-    let (runs, left_out) = report::read_history(folders, any_host)?;
-    if runs.is_empty() && left_out.is_empty() {
-        let hint = "runs make `results`; `rankmark history DIR` names another folder";
-        return Err(Failure::new(format!("there is no record in {}", titled(folders))).hint(hint));
-    }
     let declared: Vec<Declared> = benchmarks::abouts().into_iter().map(Declared::of).collect();
-    let named = |history: diagnose::history::History| report::NamedHistory {
-        names: report::case_names(&history, &declared),
-        history,
-    };
-    Ok(Histories { machines: histories(runs).into_iter().map(named).collect(), left_out })
+    Ok(Histories::read(folders, any_host, &declared)?)
 }
 
-fn titled(folders: &[PathBuf]) -> String {
-    folders.iter().map(|folder| folder.display().to_string()).collect::<Vec<_>>().join(", ")
+/// What to type next.
+fn next(found: &Histories) -> String {
+    match found.to_look_at() {
+        Some((Some(before), run, does)) => {
+            screen::next(&["rankmark", "compare", before, run, "--fail-on", "none"], does)
+        }
+        Some((None, run, does)) => screen::next_report(&[Path::new(run)], does),
+        None => String::new(),
+    }
 }

@@ -7,8 +7,7 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueHint;
 use clap::builder::PossibleValuesParser;
-use import::{Content, ForeignPlan, Format, ImportedRecord, Source};
-use record::{Store, Tool};
+use import::{Content, ForeignPlan, Format, ImportedRecord, SaidRecord, Source};
 use serde_json::json;
 use terms::{Collective, Named};
 
@@ -16,7 +15,7 @@ use super::{Ended, Typed, profile};
 use crate::options::refuse_given;
 use crate::session::Entry;
 use crate::{Failure, environment, packed, plan_files, screen};
-use plans::{foreign, gates, hardware};
+use plans::{foreign, gates};
 use record::store::RESULTS;
 
 /// The name of a source without a file.
@@ -113,6 +112,16 @@ impl Import {
         Ok(self.format.as_deref().map(import::format).transpose()?)
     }
 
+    /// Refuses one directory for several files.
+    fn refuse_one_directory(&self) -> Result<(), Failure> {
+        match &self.output_dir {
+            Some(_) if self.file.len() > 1 => {
+                Err(Failure::new("`--output-dir` is for one file").hint("import the files one by one"))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Options that say how results and configurations are read, and whether they were given.
     fn reading(&self) -> [(&'static str, bool); 4] {
         [
@@ -153,10 +162,9 @@ fn records_of(
     format: &dyn Format,
     results: Vec<import::Results>,
 ) -> Result<Vec<ImportedRecord>, terms::Error> {
-    let tool = Tool { name: "rankmark".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() };
-    let now = jiff::Timestamp::now();
+    let (tool, now) = (environment::tool(), jiff::Timestamp::now());
     let mut records = import::records(source, format.name(), results, &benchmarks::abouts(), &tool, now)?;
-    records.iter_mut().for_each(expect);
+    records.iter_mut().for_each(gates::expect_known);
     Ok(records)
 }
 
@@ -164,11 +172,8 @@ fn records_of(
 fn results(given: &Import) -> Ended {
     let files = &given.file;
     let format = given.named_format()?;
-    let directory = given.output_dir.as_ref();
     let gates = gates::Gates::new(given.expect.as_deref(), &given.gate)?;
-    if files.len() > 1 && directory.is_some() {
-        return Err(Failure::new("`--output-dir` is for one file").hint("import the files one by one"));
-    }
+    given.refuse_one_directory()?;
     let (mut text, mut made, mut missed) = (String::new(), Vec::new(), false);
     for file in files {
         let imported = import_file(file, given, (format, &gates), (&mut made, &mut missed));
@@ -229,17 +234,6 @@ fn name_made(made: &[Made]) {
     screen::remark(&made.iter().map(|record| format!("record   {}\n", name(record))).collect::<String>());
 }
 
-/// What is known of the GPUs that a file names is what its results are compared with: of one host, whose links the figures are
-/// of. A file that names no host, or several, may be of others.
-fn expect(imported: &mut import::ImportedRecord) {
-    let file = &mut imported.file;
-    let is_one_host = file.hosts.is_empty() && !file.machine.host.is_empty();
-    let model = file.imported.as_ref().and_then(|of| of.facts.get("device"));
-    if let Some(model) = model.filter(|_| is_one_host) {
-        file.plan.expected = hardware::expected_of(model);
-    }
-}
-
 /// A record that was made, and the identities of its cases.
 struct Made {
     directory: PathBuf,
@@ -272,9 +266,7 @@ fn packed_records(given: &Import) -> Ended {
     }
     let why = format!("is for results and configurations, and {} is a packed record", given.file[0].display());
     refuse_given(&given.reading(), &why)?;
-    if given.output_dir.is_some() && given.file.len() > 1 {
-        return Err(Failure::new("`--output-dir` is for one file").hint("import the files one by one"));
-    }
+    given.refuse_one_directory()?;
     let mut text = String::new();
     for file in &given.file {
         let directory = match &given.output_dir {
@@ -328,15 +320,9 @@ fn show_plan(source: &Source, format: &dyn Format, plan: &ForeignPlan, as_json: 
     // What is printed must be a plan: a fault of the reader is an error here, not at the next command.
     record::plan::read(&plan.text, &plans::made_of(source), &benchmarks::abouts(), &[])?;
     if as_json {
-        let summary = json!({
-            "file": source.name(), "format": format.name(), "read_as": plan.read_as, "warnings": plan.warnings,
-            "plan": plan.text,
-        });
-        return Ok(format!("{summary}\n"));
+        return Ok(plan.as_json(("file", source.name().into()), format.name()));
     }
-    let mut summary = format!("{} is {}\n", source.name(), format.doc());
-    plan.read_as.iter().for_each(|field| summary += &format!("  {field}\n"));
-    plan.warnings.iter().for_each(|warning| summary += &format!("warning: {warning}\n"));
+    let mut summary = format!("{} is {}\n{}", source.name(), format.doc(), plan.as_text());
     if source.name() != STANDARD_INPUT {
         summary += &screen::next(&["rankmark", "run", source.name()], "runs this plan");
     }
@@ -360,7 +346,8 @@ fn write(
             Some(directory) => directory.clone(),
             None => record::fresh_directory(Path::new(RESULTS), jiff::Timestamp::now(), &record.file.experiment)?,
         };
-        let stored = store(&mut record, &directory)?;
+        record.write(&directory, &environment::command_line())?;
+        let said = SaidRecord::new(&record);
         let cases = record.lines.iter().map(|line| line.id.clone()).collect();
         // The report reads them again, and a log may have 100,000.
         drop(record);
@@ -368,69 +355,12 @@ fn write(
         let run = report::Run::read(&directory, benchmarks::VIEWS)?;
         let written = report::write(&run, &directory)?;
         made.push(Made { directory: directory.clone(), cases });
-        let report = written.first().map(PathBuf::as_path);
-        text += &summary(source, format, stored, &directory, report, &gates::verdict(&run), as_json);
+        let places = (directory.as_path(), written.first().map(PathBuf::as_path));
+        let gates::ImportVerdict { expected, missed } = gates::verdict(&run);
+        text += &match as_json {
+            true => said.as_json((source, format), places, (&expected, &missed)),
+            false => said.as_text(source, places, (&expected, &missed)),
+        };
     }
     Ok(text)
-}
-
-/// What is said of a record that was written.
-struct Stored {
-    cases: usize,
-    /// The most trials of a case.
-    trials: Option<u32>,
-    imported: record::Imported,
-}
-
-/// Writes a record.
-fn store(record: &mut ImportedRecord, directory: &Path) -> Result<Stored, Failure> {
-    record.file.command_line = environment::command_line();
-    let mut store = Store::create(directory, &record.file)?;
-    store.append_all(&record.lines)?;
-    record.samples.iter().try_for_each(|trial| store.append_samples(trial))?;
-    store.finish(&mut record.file)?;
-    let trials = record.lines.iter().filter_map(|line| line.trials).max();
-    let imported = record.file.imported.clone().unwrap_or_default();
-    Ok(Stored { cases: record.lines.len(), trials, imported })
-}
-
-fn summary(
-    source: &str,
-    format: &dyn Format,
-    Stored { cases, trials, imported }: Stored,
-    directory: &Path,
-    report: Option<&Path>,
-    verdict: &gates::ImportVerdict,
-    as_json: bool,
-) -> String {
-    if as_json {
-        // A path need not be text, which JSON is.
-        let (directory, report) = (directory.display().to_string(), report.map(|path| path.display().to_string()));
-        let summary = json!({
-            "file": source, "format": format.name(), "record": directory, "report": report,
-            "cases": cases, "tool": imported.tool, "notes": imported.notes, "omitted": imported.omitted, "expected": verdict.expected, "gates_missed": verdict.missed,
-        });
-        return format!("{summary}\n");
-    }
-    let trials = trials.filter(|trials| *trials > 1);
-    let runs = match (imported.runs, trials) {
-        (Some(runs), Some(trials)) => format!(" of {runs} runs, put together as up to {trials} trials of a case"),
-        (Some(runs), None) => format!(" of {runs} runs"),
-        (None, _) => String::new(),
-    };
-    let word = if cases == 1 { "case" } else { "cases" };
-    let mut text = format!("{} holds {cases} {word} of {}{runs}\n", source, imported.tool);
-    if let Some(heading) = imported.facts.get("heading") {
-        text += &format!("under    {heading}\n");
-    }
-    text += &format!("times    {}\n", imported.statistic);
-    imported.notes.iter().for_each(|note| text += &format!("note: {note}\n"));
-    imported.omitted.iter().for_each(|omitted| text += &format!("omitted: {omitted}\n"));
-    verdict.expected.iter().for_each(|sentence| text += &format!("expected {sentence}\n"));
-    verdict.missed.iter().for_each(|gate| text += &format!("gate missed: {gate}\n"));
-    text += &format!("record   {}\n", directory.display());
-    if let Some(report) = report {
-        text += &format!("report   {}\n", report.display());
-    }
-    text
 }

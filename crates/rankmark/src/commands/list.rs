@@ -1,7 +1,5 @@
 //! `rankmark list`: what there is, from the tables that everything is registered in; and records.
 
-mod records;
-
 use std::path::{Path, PathBuf};
 
 use clap::ValueHint;
@@ -13,7 +11,7 @@ use view::terminal;
 use super::{Ended, Typed};
 use crate::session::Entry;
 use crate::{Failure, packed, screen};
-use record::store::RESULTS;
+use record::store::{RESULTS, RecordFolders};
 
 /// The kind that is on disk, not in a table.
 const RECORDS: &str = "records";
@@ -81,7 +79,7 @@ impl Typed for List {
     fn run(self, _: Entry<'_>) -> Ended {
         let folder = self.folder.as_deref();
         match self.kind.as_deref() {
-            Some(RECORDS) => records::run(&packed::opened(folder.unwrap_or(Path::new(RESULTS)))?, self.json),
+            Some(RECORDS) => records(&packed::opened(folder.unwrap_or(Path::new(RESULTS)))?, self.json),
             kind => tables(kind, folder, self.json),
         }
     }
@@ -118,4 +116,22 @@ fn tables(wanted: Option<&str>, folder: Option<&Path>, as_json: bool) -> Ended {
         }
     }
     screen::print(&text)
+}
+
+/// The records in a folder, the newest first.
+fn records(folder: &Path, as_json: bool) -> Ended {
+    let found = RecordFolders::at(folder).map_err(|error| {
+        let hint = "`rankmark list records DIR` names another folder; runs make `results`";
+        Failure::new(format!("{} cannot be listed", folder.display())).cause(error).hint(hint)
+    })?;
+    // Reading a folder that cannot be looked into says why.
+    let unreadable = found.unreadable.into_iter().map(|(folder, _)| folder);
+    let found = report::listed(found.records.into_iter().chain(unreadable));
+    if as_json {
+        return screen::print_json(&found.iter().map(|found| format!("{}\n", found.json())).collect::<String>());
+    }
+    if found.is_empty() {
+        screen::remark(&format!("note: {} holds no record\n", folder.display()));
+    }
+    screen::print(&report::listed_table(&found))
 }

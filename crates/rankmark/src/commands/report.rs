@@ -6,14 +6,12 @@ use std::time::Duration;
 
 use clap::ValueHint;
 use clap::builder::PossibleValuesParser;
-use record::store::RUN_FILE;
 
 use super::{Ended, Typed};
-use crate::options::{ExportOptions, Exports, Gate, GateOptions};
+use crate::options::{ExportOptions, Exports};
 use crate::session::Entry;
 use crate::{Failure, environment, incomplete, not_a_record, packed, screen};
-use record::store::RESULTS;
-use record::store::{RecordFolders, is_absence};
+use record::store::{RESULTS, RecordFolders, is_absence};
 
 /// The format that `--open` opens, and the ending of its file.
 const HTML: &str = "html";
@@ -24,19 +22,11 @@ const OPENS_WITHIN: Duration = Duration::from_secs(5);
 
 /// What the command line asks for.
 struct ReportAsked {
+    how: How,
     formats: Vec<&'static dyn report::Format>,
     layout: Option<&'static dyn report::Format>,
-    output: Option<PathBuf>,
-    price: Option<report::Price>,
-    /// The one file to write.
-    file: Option<PathBuf>,
-    open: bool,
-    verbose: bool,
-    quiet: bool,
     /// What is handed to other tools.
     exports: Exports,
-    /// Whether formats or a layout were named: then nothing else is written.
-    named: bool,
 }
 
 const EXAMPLES: &str = "\
@@ -146,27 +136,22 @@ impl ReportAsked {
             None if how.format.is_empty() => report::default_formats(),
             None => how.format.iter().map(|name| report::format(name)).collect::<Result<_, _>>()?,
         };
-        Ok(Self {
-            formats,
-            layout,
-            price: how.price,
-            output: how.output_dir,
-            file: how.output,
-            exports: how.exports.exports()?,
-            open: how.open,
-            verbose: how.verbose,
-            quiet: how.quiet,
-            named: layout.is_some() || !how.format.is_empty(),
-        })
+        Ok(Self { formats, layout, exports: how.exports.exports()?, how })
+    }
+
+    /// Whether formats or a layout were named: then nothing else is written.
+    fn is_named(&self) -> bool {
+        self.layout.is_some() || !self.how.format.is_empty()
     }
 }
 
 /// The report of a record, or of each record in a folder.
 fn each(source: &str, asked: &ReportAsked) -> Result<u8, Failure> {
+    let how = &asked.how;
     let directories = records(Path::new(source))?;
     let exported = asked.exports.names_a_file().then_some("a named file");
     let of_one =
-        asked.output.as_ref().map(|_| "`--output-dir`").or(asked.file.as_ref().map(|_| "`--output`")).or(exported);
+        how.output_dir.as_ref().map(|_| "`--output-dir`").or(how.output.as_ref().map(|_| "`--output`")).or(exported);
     if let Some(option) = of_one.filter(|_| directories.len() > 1) {
         let what = format!("{source} holds {} records, and {option} is for one", directories.len());
         return Err(Failure::new(what).hint("name one record"));
@@ -174,12 +159,12 @@ fn each(source: &str, asked: &ReportAsked) -> Result<u8, Failure> {
     let mut text = String::new();
     let mut last = Vec::new();
     for directory in &directories {
-        let run = report::Run { price: asked.price, ..read(directory)? };
-        if asked.verbose {
+        let run = report::Run { price: how.price, ..read(directory)? };
+        if how.verbose {
             screen::remark(&counted(directory, &run));
         }
         asked.exports.write(&run)?;
-        if let Some(file) = &asked.file {
+        if let Some(file) = &how.output {
             let [format] = asked.formats.as_slice() else {
                 return Err(Failure::new("`--output` is for one format").hint("--format csv --output FILE"));
             };
@@ -191,7 +176,7 @@ fn each(source: &str, asked: &ReportAsked) -> Result<u8, Failure> {
             last = vec![file.clone()];
             continue;
         }
-        let into = match (&asked.output, asked.layout) {
+        let into = match (&how.output_dir, asked.layout) {
             (Some(output), _) => output.clone(),
             (None, Some(layout)) => directory.join(layout.name()),
             (None, None) => directory.clone(),
@@ -201,7 +186,7 @@ fn each(source: &str, asked: &ReportAsked) -> Result<u8, Failure> {
         last = written.files;
         last.iter().for_each(|path| text += &format!("{}\n", path.display()));
     }
-    if directories.len() > 1 && !asked.named {
+    if directories.len() > 1 && !asked.is_named() {
         text += &format!("{}\n", super::history::write_index(Path::new(source))?.display());
     }
     ended(&text, &last, asked)
@@ -220,11 +205,12 @@ fn counted(directory: &Path, run: &report::Run) -> String {
 
 /// One HTML page that compares several records with the first.
 fn together(sources: &[&str], asked: &ReportAsked) -> Result<u8, Failure> {
+    let how = &asked.how;
     let html = report::format(HTML)?.name();
     if asked.layout.is_some()
-        || asked.file.is_some()
+        || how.output.is_some()
         || asked.exports.names_a_file()
-        || asked.named && asked.formats.iter().any(|format| format.name() != html)
+        || asked.is_named() && asked.formats.iter().any(|format| format.name() != html)
     {
         let lines: Vec<String> = sources.iter().map(|one| format!("rankmark report {}", report::shell(one))).collect();
         let what = "several records make one HTML page; other formats take one record";
@@ -234,14 +220,13 @@ fn together(sources: &[&str], asked: &ReportAsked) -> Result<u8, Failure> {
     for source in sources {
         directories.extend(records(Path::new(source))?);
     }
-    let read = |directory: &PathBuf| Ok(report::Run { price: asked.price, ..read(directory)? });
+    let read = |directory: &PathBuf| Ok(report::Run { price: how.price, ..read(directory)? });
     let runs = directories.iter().map(read).collect::<Result<Vec<_>, Failure>>()?;
     // Beside the records, never in one of them: that one's own report is there.
     let first = Path::new(sources[0]);
     let beside = first.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let into = asked.output.clone().unwrap_or_else(|| beside.to_owned());
-    let gate = Gate::from_options(&GateOptions::default());
-    let written = super::compare::write_together(&runs, &directories, &gate, &into)?;
+    let into = how.output_dir.clone().unwrap_or_else(|| beside.to_owned());
+    let written = report::write_compared(&runs, &directories, &into)?;
     let text: String = written.iter().map(|path| format!("{}\n", path.display())).collect();
     ended(&text, &written, asked)
 }
@@ -256,8 +241,8 @@ fn read(directory: &Path) -> Result<report::Run, Failure> {
 
 /// Prints the files, and opens the page where that is asked for.
 fn ended(text: &str, written: &[PathBuf], asked: &ReportAsked) -> Result<u8, Failure> {
-    let code = if asked.quiet { 0 } else { screen::print(text)? };
-    if asked.open {
+    let code = if asked.how.quiet { 0 } else { screen::print(text)? };
+    if asked.how.open {
         let page = written.iter().find(|path| path.extension().is_some_and(|kind| kind == HTML));
         let page = page.ok_or_else(|| {
             Failure::new("there is no HTML page to open").hint("`--open` needs `--format html`, or no `--format`")
@@ -287,18 +272,12 @@ fn show(page: &Path) -> Result<(), Failure> {
 /// The record itself; else the records in the folder, the oldest first. A folder without any is taken for a record, so that
 /// the reader says what is missing.
 fn records(source: &Path) -> Result<Vec<PathBuf>, Failure> {
-    if source.join(RUN_FILE).symlink_metadata().is_ok() {
-        return Ok(vec![source.to_owned()]);
-    }
-    let found = RecordFolders::within(source).map_err(|error| {
+    let found = RecordFolders::at(source).map_err(|error| {
         let failure = Failure::new(format!("there is no record in {}", source.display()));
         let failure = if is_absence(&error) { failure } else { failure.cause(format!("it cannot be listed: {error}")) };
         failure.hint("rankmark report results/DIR")
     })?;
     // Names of records begin with the time.
-    let mut found = incomplete::readable(found);
-    if found.is_empty() {
-        found.push(source.to_owned());
-    }
-    Ok(found)
+    let found = incomplete::readable(found);
+    Ok(if found.is_empty() { vec![source.to_owned()] } else { found })
 }

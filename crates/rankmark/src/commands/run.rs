@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueHint;
 use measure::machine;
-use plans::only::Only;
+use plans::only::{self, Only};
 use plans::quick::quick;
 use plans::{Loaded, fleet, presets};
 
@@ -45,27 +45,12 @@ struct OwnRunOptions {
         value_name = "BENCHMARK",
         value_delimiter = ',',
         conflicts_with = "resume",
-        help = only_help()
+        help = only::help()
     )]
     only: Vec<String>,
     /// also writes the results as one JSON file: name, world_size, timestamp, config, results
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     output: Option<PathBuf>,
-}
-
-/// Names of benchmarks, each with that of its command where this is another: `collective (or comm)`.
-fn only_help() -> String {
-    let word = |about: &'static record::About| match about
-        .command
-        .as_ref()
-        .map(|command| command.name)
-        .filter(|name| *name != about.name)
-    {
-        Some(command) => format!("{} (or {command})", about.name),
-        None => about.name.to_owned(),
-    };
-    let words: Vec<String> = benchmarks::abouts().into_iter().map(word).collect();
-    format!("runs the cases of these benchmarks alone: {}", words.join(", "))
 }
 
 const NAME: &str = "run";

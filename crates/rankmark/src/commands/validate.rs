@@ -1,8 +1,5 @@
 //! `rankmark validate`: what this machine can run, what it cannot, the impact, and the command that fixes it.
 
-mod backends;
-mod states;
-
 use std::path::PathBuf;
 
 use benchmarks::Host;
@@ -10,16 +7,17 @@ use clap::ValueHint;
 use launch::external::External;
 use measure::machine;
 use plans::backends::torch_states;
+use plans::known_answers::KnownAnswers;
 use plans::outlook::{self, Trust};
-use plans::placement;
 use plans::readiness::{self, Findings};
-use plans::trust;
+use plans::{placement, trust};
+use record::Plan;
 use survey::{Finding, Request, State, survey};
 use view::terminal::Style;
 
 use super::{Ended, Typed};
-use crate::session::Entry;
-use crate::{environment, plan_files, screen};
+use crate::session::{self, Entry};
+use crate::{Failure, environment, plan_files, screen};
 
 /// What this machine has, what is slow or missing, the impact, and how to fix it
 #[derive(clap::Args)]
@@ -80,32 +78,15 @@ fn validate(given: Validate, entry: Entry<'_>) -> Ended {
         in_slurm: std::env::var_os("SLURM_JOB_ID").is_some(),
     };
     let found = survey(&request);
-    let checked = backends::check(&host, quick)?;
-    let rows = backends::check_found(found.findings, request.python.as_deref(), &host, quick)?;
-    let mut left_out = found.left_out;
-    let mut rows = rows;
-    if quick {
-        left_out.push(("known answers", "ranks of every backend would be started"));
-        left_out.push(("states of the machine", "ranks would look at it for 1.5 s"));
-    } else {
-        let behind = rows.iter().rposition(|row| row.group == "system").map_or(0, |last| last + 1);
-        rows.insert(behind, states::check(&host));
-    }
-    // One that measures: what only computes times can run anywhere.
-    let measures = |name: &str| comm::backend(name).is_some_and(|backend| !backend.about().simulated);
-    let usable = checked.iter().any(|row| row.state == State::Ready && measures(&row.name));
-    let rows = merged(rows, checked);
-    let findings = Findings {
-        outlook: plan.map(|plan| {
-            let file = given.plan.as_deref().map_or_else(String::new, |file| file.display().to_string());
-            let trust = Trust { whole: given.trust_plan, python: request.python.as_deref() };
-            outlook::outlook(file, &plan, &host, &rows, &trust, |plan| torch_states(plan, &environment::search_path()))
-        }),
-        rows,
-        left_out,
-        python: request.python,
-        benchmarks: benchmarks::abouts().iter().filter(|_| usable).map(|about| about.name).collect(),
-    };
+    process::interrupt::install().map_err(|error| Failure::new("signals could not be set up").cause(error))?;
+    let answers = KnownAnswers { host: &host, quick, starter: session::starter, interrupted: session::interrupted };
+    let python = request.python.clone();
+    let trust = Trust { whole: given.trust_plan, python: python.as_deref() };
+    let findings = Findings::checked(found, &answers, request.python, |rows| {
+        let file = given.plan.as_deref().map_or_else(String::new, |file| file.display().to_string());
+        let states = |plan: &Plan| torch_states(plan, &environment::search_path());
+        plan.map(|plan| outlook::outlook(file, &plan, &host, rows, &trust, states))
+    })?;
     let code = u8::from(!findings.is_fine());
     let host = host_of_launcher();
     if given.json {
@@ -123,13 +104,6 @@ fn validate(given: Validate, entry: Entry<'_>) -> Ended {
 fn host_of_launcher() -> Option<String> {
     let external = External::from_environment(&|name| std::env::var_os(name)).ok().flatten()?;
     external.is_on_several_hosts().then(|| machine::detect().host)
-}
-
-/// Backends stand behind what they rest on most: system and limits.
-fn merged(mut rows: Vec<Finding>, backends: Vec<Finding>) -> Vec<Finding> {
-    let at = rows.iter().position(|row| row.group != "system" && row.group != "limits").unwrap_or(rows.len());
-    rows.splice(at..at, backends);
-    rows
 }
 
 /// What to run here: the plan, or ranks of the Python that was named, or the quick plan.

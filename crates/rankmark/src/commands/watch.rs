@@ -1,17 +1,16 @@
 //! `rankmark watch DIR`: follows a run from another terminal. Reads the record while it grows, and takes no lock.
 
-use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::ValueHint;
-use record::store::{CASES_FILE, Follower, LatestLines, Liveness, RUN_FILE, goes_on, liveness, newest, run_end};
-use record::{CaseCounts, CaseLine, RunEnd, RunFile};
+use record::store::{CASES_FILE, Follower, LatestLines, Liveness, RUN_FILE, goes_on, liveness, newest};
+use record::{CaseLine, RunFile};
+use report::rows;
 use terms::Seconds;
-use view::terminal;
 
 use super::{Ended, Typed};
-use crate::screen::{State, Watch as Screen, remark, unwritten};
+use crate::screen::{Watch as Screen, remark, simulated, unwritten, warn};
 use crate::session::{self, Entry};
 use crate::{Failure, not_a_record, options};
 use record::store::RESULTS;
@@ -104,8 +103,11 @@ fn is_record(directory: &Path) -> bool {
 fn follow(directory: &Path, interval: Duration, once: bool) -> Result<u8, Failure> {
     let mut follower = Follower::new(directory);
     let mut file = follower.run_file()?;
-    let mut screen = Screen::new(&file.plan);
-    head(&mut screen, &file, directory);
+    let mut screen = Screen::new(&file.plan, directory);
+    screen.output.line(&rows::followed(&file, directory));
+    if file.simulated {
+        screen.output.line(&simulated("times"));
+    }
     let mut latest = LatestLines::default();
     loop {
         // Where no lock shows the run, only its file says that it has ended.
@@ -117,38 +119,22 @@ fn follow(directory: &Path, interval: Duration, once: bool) -> Result<u8, Failur
         let lines = follower.new_lines()?;
         let is_new = !lines.is_empty();
         screen.put(latest.take(lines));
-        let state =
-            State { directory: directory.display().to_string(), quiet_s: live.then(|| quiet(directory)).flatten() };
+        let quiet_s = live.then(|| quiet(directory)).flatten();
         if once || !live {
             // What is known only at the end stands in the run file.
             file = follower.run_file()?;
-            screen.whole(&state);
-            let code = end(&mut screen, &file, &latest.lines, &follower, live, directory);
-            return screen.lost().map_or(Ok(code), |error| Err(unwritten(error)));
+            screen.whole(quiet_s);
+            let code = end(&mut screen, &file, &latest.lines, (follower.damaged, live), directory);
+            return screen.output.lost().map_or(Ok(code), |error| Err(unwritten(error)));
         }
-        screen.update(&state, is_new);
-        if screen.is_closed() {
-            return screen.lost().map_or(Ok(0), |error| Err(unwritten(error)));
+        screen.update(quiet_s, is_new);
+        if screen.output.is_closed() {
+            return screen.output.lost().map_or(Ok(0), |error| Err(unwritten(error)));
         }
         if pause(interval) {
-            screen.line("the run goes on");
+            screen.output.line("the run goes on");
             return Ok(interrupted());
         }
-    }
-}
-
-/// Which run it is.
-fn head(screen: &mut Screen, file: &RunFile, directory: &Path) {
-    let name = file.labels.name.as_ref().map_or(String::new(), |name| format!("run {name}, "));
-    let cases = view::number::count(file.plan.cases.len(), "case", "cases");
-    let started = file.started.get(..19).unwrap_or(&file.started);
-    let text = format!("{name}plan {}, {cases}, started {started}Z   record {}", file.experiment, directory.display());
-    screen.line(&view::one_line(&text));
-    if file.simulated {
-        screen.line(&format!(
-            "{}  times are computed by a model and never measured",
-            terminal::Style::Warning.paint("SIMULATED")
-        ));
     }
 }
 
@@ -163,42 +149,14 @@ fn end(
     screen: &mut Screen,
     file: &RunFile,
     latest: &[CaseLine],
-    follower: &Follower,
-    live: bool,
+    (damaged, live): (usize, bool),
     directory: &Path,
 ) -> u8 {
-    if follower.damaged > 0 {
-        let lines = view::number::count(follower.damaged, "damaged line", "damaged lines");
-        remark(&format!("warning: {lines} of {CASES_FILE} left out\n"));
+    if damaged > 0 {
+        let lines = view::number::count(damaged, "damaged line", "damaged lines");
+        warn(&format!("{lines} of {CASES_FILE} left out"));
     }
-    let known: HashSet<&str> = latest.iter().map(|line| line.id.as_str()).collect();
-    let absent = file.plan.cases.iter().filter(|case| !known.contains(case.id.as_str())).count();
-    let mut counts = CaseCounts::of(latest);
-    (counts.cases, counts.not_run) = (counts.cases + absent, counts.not_run + absent);
-    let end = run_end(file, directory);
-    let banner = end.banner(counts);
-    if live {
-        screen.line(match end {
-            // It may never go on.
-            RunEnd::Unknown => banner.as_deref().unwrap_or_default(),
-            RunEnd::Ended | RunEnd::Interrupted(_) | RunEnd::Killed | RunEnd::Running | RunEnd::Part => {
-                "the run goes on"
-            }
-        });
-        return 0;
-    }
-    let incomplete = banner.is_some() || absent + counts.lacking > 0;
-    screen.line(match (&banner, incomplete) {
-        (Some(banner), _) => banner,
-        (None, true) => "the run ended before all cases had their trials",
-        (None, false) => "the run ended",
-    });
-    if banner.is_none() && absent > 0 {
-        let cases = view::number::count(file.plan.cases.len(), "case", "cases");
-        screen.line(&format!("{absent} of {cases} did not run"));
-    }
-    if incomplete {
-        screen.line(&format!("continue it: rankmark run --resume {}", report::shell(&directory.display().to_string())));
-    }
-    session::exit_code(latest, incomplete)
+    let end = rows::followed_end(file, latest, live, directory);
+    screen.output.lines(&end.lines);
+    if live { 0 } else { session::exit_code(latest, end.incomplete) }
 }

@@ -1,7 +1,7 @@
 //! Measuring commands: options from the fields that benchmarks declare, in the sections of help that they declare.
 
 use clap::{Arg, ArgAction, Command};
-use record::About;
+use record::{About, field_help, field_value};
 use terms::{Field, Group, Kind};
 
 use super::parts::{arguments, named};
@@ -19,8 +19,11 @@ pub(crate) fn command(about: &'static About, declared: &record::Command, hidden:
     let mut command = named(declared.name).about(declared.doc).before_help(examples(declared)).help_template(TEMPLATE);
     if let Some(field) = about.field(declared.argument) {
         let values = if let Kind::Word(words) = field.kind { words().join(" ") } else { String::new() };
-        let help =
-            if values.is_empty() { help(field, None) } else { format!("one or more, separated by commas: {values}") };
+        let help = if values.is_empty() {
+            field_help(field, None)
+        } else {
+            format!("one or more, separated by commas: {values}")
+        };
         let name = if field.name.len() > 2 { "NAME".to_owned() } else { field.name.to_uppercase() };
         let argument = Arg::new(field.name).value_name(name).required(needs_argument(field)).help(help);
         command = command.arg(offering_field(argument, field));
@@ -120,7 +123,8 @@ fn of_whole_run() -> Vec<Arg> {
 
 fn option(field: &'static Field, swept: Option<&'static str>) -> Arg {
     let long = field.name.replace('_', "-");
-    let arg = Arg::new(field.name).help(help(field, swept)).value_name(value_name(field)).action(ArgAction::Append);
+    let arg = Arg::new(field.name).help(field_help(field, swept)).value_name(field_value(field));
+    let arg = arg.action(ArgAction::Append);
     // Hyphens and underscores are the same in names.
     let arg = if long == field.name { arg } else { arg.alias(field.name) };
     let synonyms = record::SYNONYMS.iter().filter(|(_, name)| *name == field.name);
@@ -135,55 +139,4 @@ fn option(field: &'static Field, swept: Option<&'static str>) -> Arg {
         Kind::Bool => arg.num_args(0..=1).default_missing_value("true"),
         _ => arg,
     }
-}
-
-fn value_name(field: &Field) -> &'static str {
-    match field.kind {
-        Kind::Whole(..) => "N",
-        Kind::Bytes => "BYTES",
-        Kind::Seconds => "TIME",
-        Kind::Bandwidth => "BANDWIDTH",
-        Kind::Ratio => "SHARE",
-        Kind::Bool => "BOOL",
-        Kind::Word(_) => "WORD",
-        Kind::Choice(_) => "CHOICE",
-        Kind::Text | Kind::Texts => "TEXT",
-    }
-}
-
-/// The words of a list, or where they are many, the first of them: `rankmark list fields` has them all.
-fn some(words: &[&str]) -> String {
-    const ROOM: usize = 60;
-    let (all, mut shown) = (words.join(", "), String::new());
-    if all.len() <= ROOM {
-        return all;
-    }
-    for word in words {
-        if shown.len() + word.len() > ROOM / 2 {
-            break;
-        }
-        shown.push_str(&format!("{word}, "));
-    }
-    format!("{shown}...")
-}
-
-/// One line: what the field is, its words, its default, which is the values that the command sweeps where it does.
-fn help(field: &Field, swept: Option<&str>) -> String {
-    let mut help = field.doc.to_owned();
-    if let Kind::Word(words) = field.kind {
-        help.push_str(&format!(" [{}]", some(&words())));
-    }
-    if let Kind::Choice(variants) = field.kind {
-        let options = |variant: &terms::Variant| -> String {
-            let names: Vec<String> = variant.options.iter().map(|option| format!("{}=...", option.name)).collect();
-            if names.is_empty() { String::new() } else { format!(":{}", names.join(",")) }
-        };
-        let shown: Vec<String> = variants.iter().map(|one| format!("{}{}", one.name, options(one))).collect();
-        help.push_str(&format!(" [{}]", shown.join(" ")));
-    }
-    // A switch is off.
-    if let Some(default) = swept.or(field.default).filter(|default| *default != "false") {
-        help.push_str(&format!(" (default: {default})"));
-    }
-    help
 }

@@ -19,7 +19,7 @@ use crate::Failure;
 use crate::screen::{self, Verbosity};
 
 pub(crate) use exports::{ExportOptions, Exports};
-pub(crate) use gate::{Gate, GateOptions};
+pub(crate) use gate::GateOptions;
 pub(crate) use labels::LabelOptions;
 pub(crate) use plans::ranks::default_ranks;
 

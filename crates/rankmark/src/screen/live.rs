@@ -7,7 +7,6 @@ use view::terminal;
 
 /// Drawn no more often than this.
 const REDRAW: Duration = Duration::from_millis(150);
-const BAR: usize = 24;
 
 /// Something else was written to the terminal since rows were drawn.
 static WRITTEN_BELOW: AtomicBool = AtomicBool::new(false);
@@ -52,44 +51,17 @@ impl Live {
         if left_out > 0 {
             lines.push(format!("  ... {left_out} lines above are in the table at the end"));
         }
-        lines.extend(rows.iter().skip(left_out).map(|row| cut(row, columns)));
-        lines.extend(progress.map(|progress| cut(progress, columns)));
+        lines.extend(rows.iter().skip(left_out).map(|row| terminal::cut(row, columns)));
+        lines.extend(progress.map(|progress| terminal::cut(progress, columns)));
         let text = format!("{}{}", self.clear(), lines.join("\n"));
         (self.drawn, self.at) = (lines.len(), Some(Instant::now()));
         text
     }
 }
 
-/// A row that fits the terminal: a wrapped one would be two lines, and drawn in the wrong place. Escape sequences take no
-/// columns.
-fn cut(row: &str, columns: usize) -> String {
-    let (mut text, mut used, mut rest) = (String::new(), 0, row);
-    while let Some(symbol) = rest.chars().next() {
-        let sequence = terminal::sequence(rest);
-        let (taken, room) = if sequence > 0 { (sequence, true) } else { (symbol.len_utf8(), used + 1 < columns) };
-        used += usize::from(sequence == 0 && room);
-        text.push_str(if room { &rest[..taken] } else { "" });
-        rest = &rest[taken..];
-    }
-    text
-}
-
-/// How much of the round is done.
-pub(super) fn bar(done: f64) -> String {
-    let filled = ((done.clamp(0.0, 1.0) * BAR as f64) as usize).min(BAR - 1);
-    format!("{}>{}", "=".repeat(filled), " ".repeat(BAR - filled - 1))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn rows_are_cut_at_the_edge_and_keep_their_colours() {
-        let bold = |text| terminal::Style::Bold.paint(text);
-        assert_eq!(cut(&bold("abcdef"), 4), bold("abc"));
-        assert_eq!(cut("abc", 80), "abc");
-    }
 
     #[test]
     fn what_was_drawn_is_taken_away_line_by_line() {
@@ -99,10 +71,5 @@ mod tests {
         assert_eq!(live.draw(&rows, Some("p")), "a\nb\np");
         assert_eq!(live.draw(&rows, None), format!("{}a\nb", terminal::clear_above(2)));
         assert_eq!(live.clear(), terminal::clear_above(1));
-    }
-
-    #[test]
-    fn the_bar_is_never_longer_than_its_place() {
-        assert!([0.0, 0.5, 1.0, 7.0].iter().all(|done| bar(*done).len() == BAR));
     }
 }

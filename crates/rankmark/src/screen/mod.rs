@@ -11,20 +11,22 @@ mod watch;
 
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
+use std::path::Path;
 
 pub(crate) use next::{next, next_report};
 pub(crate) use output::Verbosity;
 pub(crate) use pairs::PairScreen;
+use record::Tool;
 pub(crate) use run::Screen;
-use view::terminal::{self, Style};
-pub(crate) use watch::{State, Watch};
+use view::terminal::{self, Style, parts};
+pub(crate) use watch::Watch;
 
 use crate::Failure;
 
 /// Writes errors to standard error: as one line of JSON, or as text with its first word coloured where colours are wanted.
 pub(crate) fn complain(failure: &Failure, as_json: bool) {
     let mut err = anstream::stderr().lock();
-    let text = failure.to_string();
+    let text = folded(&failure.to_string());
     let text = match text.strip_prefix("error:") {
         _ if as_json => view::harmless_json(&failure.json()),
         Some(rest) => format!("{}{rest}", Style::Error.paint("error:")),
@@ -34,10 +36,29 @@ pub(crate) fn complain(failure: &Failure, as_json: bool) {
     let _ = writeln!(err, "{}", terminal::output(text.trim_end()));
 }
 
+/// Errors and causes broken at spaces for the terminal that standard error is. Hints stay: they have commands to copy.
+fn folded(text: &str) -> String {
+    let width = terminal_size::terminal_size_of(io::stderr()).map(|(terminal_size::Width(columns), _)| columns);
+    let Some(width) = width else { return text.to_owned() };
+    let fold = |line: &str| {
+        let label = ["error: ", "cause: "].into_iter().find(|label| line.starts_with(label));
+        label.map_or_else(
+            || line.to_owned(),
+            |label| terminal::hanging(label, &line[label.len()..], usize::from(width).max(60)),
+        )
+    };
+    text.lines().map(fold).collect::<Vec<_>>().join("\n")
+}
+
 /// Prints a remark on standard error, apart from a command's output.
 pub(crate) fn remark(text: &str) {
     // Nobody reads standard error: nobody is left to be told.
     let _ = anstream::stderr().lock().write_all(terminal::output(text).as_bytes());
+}
+
+/// Prints a warning on standard error.
+pub(crate) fn warn(text: &str) {
+    remark(&format!("warning: {text}\n"));
 }
 
 /// Says that ranks have stalled, where they stand, and what becomes of the run.
@@ -97,6 +118,19 @@ pub(crate) fn terminal_width() -> Option<usize> {
 /// Columns of the terminal that standard output is, taken to be 60 at least. Tables need all of them.
 fn columns() -> Option<usize> {
     terminal_size::terminal_size_of(io::stdout()).map(|(terminal_size::Width(columns), _)| usize::from(columns).max(60))
+}
+
+/// The first line of a run: this program, what it does, and where that is kept. Escape sequences take no columns: they come after
+/// the lines are broken.
+fn title(tool: &Tool, what: String, directory: &Path, width: usize) -> String {
+    let program = format!("rankmark {}", tool.version);
+    let text = parts(&[program.clone(), what, format!("record {}", directory.display())], width);
+    text.replacen(&program, &Style::Bold.paint(&program), 1)
+}
+
+/// The line that says of these times that nobody measured them.
+pub(crate) fn simulated(times: &str) -> String {
+    format!("{}  {times} are computed by a model and never measured", Style::Warning.paint("SIMULATED"))
 }
 
 /// Prints a text that is the whole output of a command. A reader that went away has seen enough.

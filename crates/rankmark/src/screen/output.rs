@@ -39,7 +39,7 @@ impl Out {
 }
 
 /// Text goes to standard output, and to standard error where JSON goes to standard output.
-pub(super) struct Output {
+pub(crate) struct Output {
     verbosity: Verbosity,
     json: bool,
     out: Out,
@@ -52,7 +52,7 @@ pub(super) struct Output {
 }
 
 impl Output {
-    pub(super) fn new(verbosity: Verbosity, json: bool) -> Self {
+    pub(crate) fn new(verbosity: Verbosity, json: bool) -> Self {
         let out = if json { Out::Stderr(anstream::stderr()) } else { Out::Stdout(anstream::stdout()) };
         let terminal = if json { is_watched(io::stderr()) } else { is_watched(io::stdout()) };
         let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
@@ -61,16 +61,16 @@ impl Output {
         Self { verbosity, json, out, live: live.then(Live::default), closed: false, lost: None }
     }
 
-    pub(super) fn is_verbose(&self) -> bool {
+    pub(crate) fn is_verbose(&self) -> bool {
         self.verbosity == Verbosity::Verbose
     }
 
     /// Whether only errors are wanted.
-    pub(super) fn is_quiet(&self) -> bool {
+    pub(crate) fn is_quiet(&self) -> bool {
         self.verbosity == Verbosity::Quiet
     }
 
-    pub(super) fn is_live(&self) -> bool {
+    pub(crate) fn is_live(&self) -> bool {
         self.live.is_some()
     }
 
@@ -89,38 +89,43 @@ impl Output {
     }
 
     /// A line that stays, above whatever improves in place.
-    pub(super) fn line(&mut self, text: &str) {
+    pub(crate) fn line(&mut self, text: &str) {
         let cleared = self.live.as_mut().map(Live::clear).unwrap_or_default();
         self.write(&format!("{cleared}{text}\n"));
     }
 
+    /// Lines that stay.
+    pub(crate) fn lines(&mut self, lines: &[String]) {
+        lines.iter().for_each(|line| self.line(line));
+    }
+
     /// Lines that say what went wrong. Who wants to hear of errors alone reads them on standard error.
-    pub(super) fn faults(&mut self, lines: &[String]) {
+    pub(crate) fn faults(&mut self, lines: &[String]) {
         match self.verbosity {
             Verbosity::Quiet => lines.iter().for_each(|line| super::remark(&format!("{line}\n"))),
-            _ => lines.iter().for_each(|line| self.line(line)),
+            _ => self.lines(lines),
         }
     }
 
     /// Whether what improves in place is to be drawn now: somebody watches, and it was not drawn a moment ago.
-    pub(super) fn is_due(&self, whatever: bool) -> bool {
+    pub(crate) fn is_due(&self, whatever: bool) -> bool {
         !self.closed && self.live.as_ref().is_some_and(|live| whatever || live.is_due())
     }
 
     /// Draws what improves in place.
-    pub(super) fn draw(&mut self, rows: &[String], progress: Option<&str>) {
+    pub(crate) fn draw(&mut self, rows: &[String], progress: Option<&str>) {
         let text = self.live.as_mut().map(|live| live.draw(rows, progress)).unwrap_or_default();
         self.write(&text);
     }
 
     /// Clears what improved in place: from here on all lines stay.
-    pub(super) fn clear_live(&mut self) {
+    pub(crate) fn clear_live(&mut self) {
         let cleared = self.live.take().map(|mut live| live.clear()).unwrap_or_default();
         self.write(&cleared);
     }
 
     /// Prints a line of JSON, where that was asked for. After the first failure none is printed.
-    pub(super) fn json(&mut self, text: impl FnOnce() -> String) {
+    pub(crate) fn json(&mut self, text: impl FnOnce() -> String) {
         if self.json && self.lost.is_none() {
             let mut out = io::stdout().lock();
             self.lost = writeln!(out, "{}", view::harmless_json(&text())).and_then(|()| out.flush()).err();
@@ -128,12 +133,12 @@ impl Output {
     }
 
     /// Whether the stream takes no more text.
-    pub(super) fn is_closed(&self) -> bool {
+    pub(crate) fn is_closed(&self) -> bool {
         self.closed
     }
 
     /// Why not all was printed to standard output that was to be.
-    pub(super) fn lost(&self) -> Option<&io::Error> {
+    pub(crate) fn lost(&self) -> Option<&io::Error> {
         self.lost.as_ref()
     }
 }

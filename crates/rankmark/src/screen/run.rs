@@ -1,6 +1,5 @@
 //! The screen of a measuring command: it watches the run.
 
-use std::ffi::OsStr;
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -12,15 +11,14 @@ use report::rows::{self, Rows, label};
 use terms::{Seconds, Status};
 use view::number::lasting;
 
-use super::live::bar;
 use super::output::Output;
 use super::progress_pause::ProgressPause;
-use super::{Verbosity, is_watched, width};
-use view::terminal::{Style, hanging, parts, wrap};
+use super::{Verbosity, is_watched, simulated, title, width};
+use view::terminal::{bar, hanging};
 
 /// See the module's documentation.
 pub(crate) struct Screen {
-    output: Output,
+    pub(crate) output: Output,
     process_begun: Instant,
     /// From the process's start to the first sample that is kept.
     first_sample: Option<Duration>,
@@ -67,25 +65,10 @@ impl Screen {
         }
     }
 
-    fn line(&mut self, text: &str) {
-        self.output.line(text);
-    }
-
-    fn lines(&mut self, lines: &[String]) {
-        lines.iter().for_each(|line| self.line(line));
-    }
-
-    /// Why not all was printed to standard output that was to be.
-    pub(crate) fn lost(&self) -> Option<&io::Error> {
-        self.output.lost()
-    }
-
     /// The table so far, where a run ends with an error and has no report.
     pub(crate) fn table(&mut self) {
         self.output.clear_live();
-        for row in self.rows.table(table_width(), width()) {
-            self.line(&row);
-        }
+        self.output.lines(&self.rows.table(table_width(), width()));
     }
 
     /// What runs, where it is kept, on what machine.
@@ -95,52 +78,24 @@ impl Screen {
         self.estimate = self.estimate.share(self.open as f64 / cases.max(1) as f64);
         let known = if done > 0 { format!(" ({done} done before, {} left)", cases - done) } else { String::new() };
         let word = if cases == 1 { "case" } else { "cases" };
-        let program = format!("rankmark {}", file.tool.version);
         let run = file.labels.name.as_ref().map_or(String::new(), |name| format!("run {name}, "));
         let plan =
             format!("{run}plan {}, {cases} {word}{known}{}", file.experiment, duration(&file.plan, &self.estimate));
-        let text = parts(&[program.clone(), plan, format!("record {}", directory.display())], line_width());
-        // Escape sequences take no columns: they come after the lines are broken.
-        self.line(&text.replacen(&program, &Style::Bold.paint(&program), 1));
-        for (label, text) in
-            [("tags     ", file.labels.tags.join(", ")), ("note     ", file.labels.note.clone().unwrap_or_default())]
-        {
-            if !text.is_empty() {
-                self.line(&hanging(label, &text, width()));
-            }
-        }
-        self.line(&hanging("machine  ", &report::machine_line(&file.machine), width()));
-        let ready = |backend: &record::BackendState| {
-            format!("{} {}", backend.name, if backend.ready { "ready" } else { "missing" })
-        };
-        let mut backends: Vec<String> = file.backends.iter().map(ready).collect();
-        // A backend with several libraries has an entry for each.
-        backends.dedup();
-        self.line(&hanging("backends ", &backends.join(" · "), width()));
-        for profile in report::profile_lines(file) {
-            self.line(&hanging("limits   ", &profile, width()));
-        }
+        self.output.line(&title(&file.tool, plan, directory, line_width()));
+        self.output.lines(&rows::setup_lines(file, width()));
         if file.simulated {
-            self.line(&format!(
-                "{}  times of backend `sim` are computed by a model and never measured",
-                Style::Warning.paint("SIMULATED")
-            ));
+            self.output.line(&simulated("times of backend `sim`"));
         }
         self.notes(notes.iter());
     }
 
     pub(crate) fn notes<'a>(&mut self, notes: impl Iterator<Item = &'a String>) {
-        notes.for_each(|note| self.line(&hanging("note: ", &view::one_line(note), line_width())));
+        notes.for_each(|note| self.output.line(&hanging("note: ", &view::one_line(note), line_width())));
     }
 
     /// A case that an earlier run has done.
     pub(crate) fn known(&mut self, line: &CaseLine) {
         self.rows.put(line);
-    }
-
-    /// Whether somebody watches rows improve.
-    pub(crate) fn is_live(&self) -> bool {
-        self.output.is_live()
     }
 
     /// Gives back the room of the rows so far: those of the end are of the record.
@@ -151,7 +106,7 @@ impl Screen {
     fn failed(&mut self, line: &CaseLine) {
         let Some(reason) = &line.reason else { return };
         let (number, total) = self.now.as_ref().map_or((0, self.total), |now| (now.number, now.total));
-        self.line(&view::one_line(&format!("case {number}/{total} {}: {reason}", line.status)));
+        self.output.line(&view::one_line(&format!("case {number}/{total} {}: {reason}", line.status)));
     }
 
     /// Draws the table so far and the line of progress, where somebody watches.
@@ -199,58 +154,31 @@ impl Screen {
         let result = format!("{}: {}, wrong {wrong}{preliminary}", label(line), Seconds(time.median));
         let left =
             self.remaining(number as f64 / total.max(1) as f64).map_or(String::new(), |left| format!(", {left}"));
-        self.line(&format!("round {round}: {number}/{total} after {since}{left}   {result}"));
+        self.output.line(&format!("round {round}: {number}/{total} after {since}{left}   {result}"));
     }
 
     /// What the run says, what went wrong, where the report is, what to run next.
     pub(crate) fn end(&mut self, run: &report::Run, written: &[PathBuf], next: Option<&Proposal>) {
         self.output.clear_live();
-        // Of a run that was ended the banner below says it.
-        if !run.cases.is_empty() && report::end_banner(run).is_none() {
-            self.line("");
-            self.line(&hanging("verdict  ", &report::verdict_sentence(run), line_width()));
-        }
-        for row in self.rows.table_of(&run.cases, table_width(), width()) {
-            self.line(&row);
-        }
-        if let Some(banner) = report::end_banner(run) {
-            self.line("");
-            self.line(&wrap(&banner, width()));
-        }
-        if self.output.is_verbose() {
-            self.lines(&rows::caveats_in_full(run, line_width()));
-        }
-        for said in [report::interval_claim(run), report::refused_limits(run)].into_iter().flatten() {
-            self.line("");
-            self.line(&wrap(&said, width()));
-        }
-        self.lines(&rows::matrices(run, width()));
-        self.lines(&rows::findings(run, width()));
+        let (in_full, widths) = (self.output.is_verbose(), (table_width(), width(), line_width()));
+        self.output.lines(&self.rows.ended(run, in_full, widths));
         let unwell = rows::unwell(run, line_width());
         if !unwell.faults.is_empty() {
-            self.line("");
+            self.output.line("");
         }
         self.output.faults(&unwell.faults);
-        unwell.again.into_iter().for_each(|command| self.line(&format!("rerun just these: {command}")));
-        self.line("");
+        unwell.again.into_iter().for_each(|command| self.output.line(&format!("rerun just these: {command}")));
+        self.output.line("");
         if let Some(overhead) = run.overhead.filter(|_| self.output.is_verbose()) {
             let start = self.first_sample.map_or(String::new(), |time| {
                 format!(", first sample {:.0} ms after the start", time.as_secs_f64() * 1e3)
             });
             let costs = format!("{:.0} ns a sample, {:.1} ns a call", overhead.sample_ns, overhead.call_ns);
-            self.line(&hanging("overhead ", &format!("{costs}{start}"), line_width()));
+            self.output.line(&hanging("overhead ", &format!("{costs}{start}"), line_width()));
         }
-        if let Some((first, rest)) = written.split_first() {
-            let is = |path: &Path, kinds: &[&str]| kinds.iter().any(|kind| path.extension() == Some(OsStr::new(kind)));
-            let charts = rest.iter().any(|path| is(path, &["svg", "png"])).then(|| "charts/".to_owned());
-            let files = rest.iter().filter(|path| is(path, &["csv", "md"]));
-            let files = files.filter_map(|path| path.file_name().map(|name| name.to_string_lossy().into_owned()));
-            let rest: Vec<String> = files.chain(charts).collect();
-            let also = if rest.is_empty() { String::new() } else { format!(" (also {})", rest.join(", ")) };
-            self.line(&format!("report   {}{also}", first.display()));
-        }
+        rows::report_line(written).into_iter().for_each(|line| self.output.line(&line));
         if let Some(next) = next {
-            self.line(super::next::quoted(&next.words, &next.tells).trim_end());
+            self.output.line(super::next::quoted(&next.words, &next.tells).trim_end());
         }
     }
 }
@@ -312,7 +240,8 @@ impl runner::Observer for Screen {
             let since = lasting(self.begun.elapsed().as_secs_f64());
             let now = self.now.as_ref().map_or(String::new(), |now| format!(", now {}", now.label));
             let left = self.remaining(0.0).map_or(String::new(), |left| format!(", {left}"));
-            self.line(&format!("round {made} made after {since}{left}, {open} of {} cases open{now}", self.total));
+            self.output
+                .line(&format!("round {made} made after {since}{left}, {open} of {} cases open{now}", self.total));
         }
     }
 

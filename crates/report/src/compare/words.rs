@@ -425,6 +425,10 @@ pub(super) fn largest(comparison: &Comparison, labels: &Labels) -> Option<String
         return Some(format!("Largest change: {change}."));
     }
     let seen = largest(&mut ratios())?;
+    // Without an interval, nothing could have been detected.
+    if ratios().all(|case| case.interval.is_none()) {
+        return Some(format!("Whether anything changed cannot be told. The largest difference is in {seen}."));
+    }
     let what = if comparison.cases.iter().any(|case| shown(&case)) { "change of a value" } else { "change" };
     Some(format!("No {what} was detected. The largest difference is in {seen}."))
 }

@@ -25,12 +25,8 @@ const MARKS: [Caveat; 5] = [Caveat::Emulated, Caveat::Paced, Caveat::ComputeAsle
 const LATENCY: &str = "latency";
 
 impl Format for Bencher {
-    fn name(&self) -> &'static str {
-        "bencher"
-    }
-
-    fn doc(&self) -> &'static str {
-        "bencher.json: times and rates with their intervals, for Bencher's adapter `json`"
+    fn about(&self) -> (&'static str, &'static str) {
+        ("bencher", "bencher.json: times and rates with their intervals, for Bencher's adapter `json`")
     }
 
     fn by_default(&self) -> bool {

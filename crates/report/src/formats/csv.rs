@@ -24,12 +24,8 @@ const FILE: &str = "cases.csv";
 pub(crate) struct Csv;
 
 impl Format for Csv {
-    fn name(&self) -> &'static str {
-        "csv"
-    }
-
-    fn doc(&self) -> &'static str {
-        "cases.csv: one row per case, with exact values and the names of cases.jsonl"
+    fn about(&self) -> (&'static str, &'static str) {
+        ("csv", "cases.csv: one row per case, with exact values and the names of cases.jsonl")
     }
 
     fn render(&self, run: &Run) -> Result<Vec<Artifact>, Error> {

@@ -5,10 +5,16 @@ use crate::{Artifact, Error, Run};
 
 /// A report format.
 pub trait Format: Sync {
-    /// The one spelling of the format's name.
-    fn name(&self) -> &'static str;
-    /// One line for help.
-    fn doc(&self) -> &'static str;
+    /// The one spelling of the format's name, and one line for help.
+    fn about(&self) -> (&'static str, &'static str);
+    /// The name of the format.
+    fn name(&self) -> &'static str {
+        self.about().0
+    }
+    /// One line about it.
+    fn doc(&self) -> &'static str {
+        self.about().1
+    }
     /// Whether a report has it where nobody names formats. False of what another tool reads, and of what needs another
     /// program.
     fn by_default(&self) -> bool {

@@ -16,12 +16,8 @@ use crate::{Artifact, Error, Format, Run, words::names};
 pub(crate) struct Junit;
 
 impl Format for Junit {
-    fn name(&self) -> &'static str {
-        "junit"
-    }
-
-    fn doc(&self) -> &'static str {
-        "junit.xml: each case as a test, for CI systems"
+    fn about(&self) -> (&'static str, &'static str) {
+        ("junit", "junit.xml: each case as a test, for CI systems")
     }
 
     fn by_default(&self) -> bool {
@@ -86,20 +82,20 @@ fn outcome(case: &CaseLine) -> JunitOutcome {
 
 /// One case of a suite.
 #[derive(Clone, Debug, PartialEq)]
-pub struct JunitCase {
+pub(crate) struct JunitCase {
     /// The group that it is listed under (`collective`).
-    pub class: String,
+    pub(crate) class: String,
     /// Name of the case (`all_reduce 64 MiB, 4 ranks, shm`).
-    pub name: String,
+    pub(crate) name: String,
     /// Seconds that it took, where they are known.
-    pub seconds: Option<f64>,
+    pub(crate) seconds: Option<f64>,
     /// How it ended.
-    pub outcome: JunitOutcome,
+    pub(crate) outcome: JunitOutcome,
 }
 
 /// How a case ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum JunitOutcome {
+pub(crate) enum JunitOutcome {
     /// Fine.
     Passed,
     /// Not fine, with the reason.
@@ -109,7 +105,7 @@ pub enum JunitOutcome {
 }
 
 /// The XML document of one suite with its properties, each with its name and value.
-pub fn junit(suite: &str, properties: &[(&str, String)], cases: &[JunitCase]) -> String {
+pub(crate) fn junit(suite: &str, properties: &[(&str, String)], cases: &[JunitCase]) -> String {
     junit_with(suite, properties, cases).into_string()
 }
 

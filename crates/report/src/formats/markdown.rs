@@ -9,12 +9,8 @@ use crate::{Artifact, Error, Format, Run};
 pub(crate) struct Markdown;
 
 impl Format for Markdown {
-    fn name(&self) -> &'static str {
-        "markdown"
-    }
-
-    fn doc(&self) -> &'static str {
-        "report.md: summary, pictures (see `charts`), tables, caveats, method"
+    fn about(&self) -> (&'static str, &'static str) {
+        ("markdown", "report.md: summary, pictures (see `charts`), tables, caveats, method")
     }
 
     fn refers_to(&self) -> &'static [&'static str] {

@@ -22,12 +22,8 @@ use crate::{Artifact, Error, Format, Run};
 pub(crate) struct NcclTuner;
 
 impl Format for NcclTuner {
-    fn name(&self) -> &'static str {
-        "nccl-tuner"
-    }
-
-    fn doc(&self) -> &'static str {
-        "nccl_tuner.conf: settings of NCCL that win with certainty, for its example tuner plugin"
+    fn about(&self) -> (&'static str, &'static str) {
+        ("nccl-tuner", "nccl_tuner.conf: settings of NCCL that win with certainty, for its example tuner plugin")
     }
 
     fn by_default(&self) -> bool {

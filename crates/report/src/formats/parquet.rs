@@ -30,12 +30,8 @@ const GROUP: usize = 10_000;
 pub(crate) struct Parquet;
 
 impl Format for Parquet {
-    fn name(&self) -> &'static str {
-        "parquet"
-    }
-
-    fn doc(&self) -> &'static str {
-        "cases.parquet: the rows and columns of cases.csv, typed"
+    fn about(&self) -> (&'static str, &'static str) {
+        ("parquet", "cases.parquet: the rows and columns of cases.csv, typed")
     }
 
     fn by_default(&self) -> bool {

@@ -9,12 +9,8 @@ use crate::{Artifact, Error, Format, Run, error};
 pub(crate) struct Pdf;
 
 impl Format for Pdf {
-    fn name(&self) -> &'static str {
-        "pdf"
-    }
-
-    fn doc(&self) -> &'static str {
-        "report.pdf: the Markdown report with its charts, to print"
+    fn about(&self) -> (&'static str, &'static str) {
+        ("pdf", "report.pdf: the Markdown report with its charts, to print")
     }
 
     fn by_default(&self) -> bool {

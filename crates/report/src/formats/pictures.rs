@@ -24,12 +24,8 @@ pub(crate) struct Svg;
 pub(crate) struct Png;
 
 impl Format for Svg {
-    fn name(&self) -> &'static str {
-        "svg"
-    }
-
-    fn doc(&self) -> &'static str {
-        "charts/*.svg: time and bandwidth against bytes and ranks"
+    fn about(&self) -> (&'static str, &'static str) {
+        ("svg", "charts/*.svg: time and bandwidth against bytes and ranks")
     }
 
     fn render(&self, run: &Run) -> Result<Vec<Artifact>, Error> {
@@ -46,12 +42,8 @@ fn svg(chart: &NamedChart) -> Result<Artifact, Error> {
 }
 
 impl Format for Png {
-    fn name(&self) -> &'static str {
-        "png"
-    }
-
-    fn doc(&self) -> &'static str {
-        "charts/*.png: the same pictures for programs without SVG support"
+    fn about(&self) -> (&'static str, &'static str) {
+        ("png", "charts/*.png: the same pictures for programs without SVG support")
     }
 
     fn render(&self, run: &Run) -> Result<Vec<Artifact>, Error> {

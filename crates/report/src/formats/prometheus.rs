@@ -18,12 +18,8 @@ use crate::{Artifact, Error, Format, Run, study, words::names};
 pub(crate) struct Prometheus;
 
 impl Format for Prometheus {
-    fn name(&self) -> &'static str {
-        "prometheus"
-    }
-
-    fn doc(&self) -> &'static str {
-        "rankmark.prom: times and metrics of each case, for the textfile collector"
+    fn about(&self) -> (&'static str, &'static str) {
+        ("prometheus", "rankmark.prom: times and metrics of each case, for the textfile collector")
     }
 
     fn by_default(&self) -> bool {

@@ -21,12 +21,8 @@ pub(crate) struct Summary;
 const ROOM: usize = 900 << 10;
 
 impl Format for Summary {
-    fn name(&self) -> &'static str {
-        "github-summary"
-    }
-
-    fn doc(&self) -> &'static str {
-        "summary.md: the run on one screen, for the summary of a CI job"
+    fn about(&self) -> (&'static str, &'static str) {
+        ("github-summary", "summary.md: the run on one screen, for the summary of a CI job")
     }
 
     fn by_default(&self) -> bool {

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 /// A name for each series of a history. No two are equal: where words do not tell cases apart, the beginnings of their
 /// identities do.
-pub fn case_names(history: &History, declared: &[Declared]) -> Vec<String> {
+pub(crate) fn case_names(history: &History, declared: &[Declared]) -> Vec<String> {
     let mut names = worded(history, declared);
     let mut times: HashMap<String, usize> = HashMap::new();
     names.iter().for_each(|name| *times.entry(name.clone()).or_default() += 1);

@@ -11,7 +11,7 @@ use terms::Error;
 ///
 /// # Errors
 /// A folder that is not there.
-pub fn read_history(folders: &[PathBuf], any_host: bool) -> Result<(Vec<Run>, Vec<LeftOut>), Error> {
+pub(crate) fn read_history(folders: &[PathBuf], any_host: bool) -> Result<(Vec<Run>, Vec<LeftOut>), Error> {
     let mut directories: Vec<PathBuf> = Vec::new();
     let mut left_out = Vec::new();
     for folder in folders {

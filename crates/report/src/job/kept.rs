@@ -11,6 +11,9 @@ use super::step_parts::StepParts;
 use super::verdict::verdict;
 use super::{Explanation, calls, disturbed, kernel};
 
+/// Where the interval of what recording adds reaches from nothing to more than this share of a step, the number says nothing.
+const VAGUE_OVERHEAD: f64 = 0.1;
+
 /// What recording took, from steps with and without it.
 pub(super) fn recording(one: &Explanation) -> Option<String> {
     let recording = one.recording.as_ref()?;
@@ -18,10 +21,17 @@ pub(super) fn recording(one: &Explanation) -> Option<String> {
     let lost: u64 = one.timeline.ranks.iter().map(|rank| rank.lost).sum();
     let lost = if lost > 0 { format!(", {lost} spans lost") } else { String::new() };
     let (share, ends) = overhead(one)?;
-    let ends = ends.map_or(String::new(), |[low, high]| format!(" ({} to {})", percent(low), percent(high)));
-    // Recording makes no step faster: a negative difference is the noise of the steps.
-    let adds = if share < 0.0 { "nothing that shows".to_owned() } else { percent(share) };
-    Some(format!("recording adds {adds} to a step{ends}{span}{lost}"))
+    // Recording makes no step faster: a negative difference is the noise of the steps, and a wide interval tells little.
+    let vague = ends.filter(|[low, high]| *low <= 0.0 && *high > VAGUE_OVERHEAD);
+    let range = ends.map_or(String::new(), |[low, high]| format!(" ({} to {})", percent(low), percent(high)));
+    Some(match vague {
+        Some([_, high]) => {
+            format!("steps vary too much to tell what recording adds to one: at most {}{span}{lost}", percent(high))
+        }
+        None if ends.is_none() => format!("too few steps to tell what recording adds to one{span}{lost}"),
+        None if share < 0.0 => format!("recording adds no measurable time to a step{range}{span}{lost}"),
+        None => format!("recording adds {} to a step{range}{span}{lost}", percent(share)),
+    })
 }
 
 /// The share that recording adds to a step, and its interval: recorded steps against those between them.
@@ -36,8 +46,24 @@ fn overhead(one: &Explanation) -> Option<(f64, Option<[f64; 2]>)> {
     Some((middle, ends))
 }
 
+/// An explanation as one object, for other programs.
+pub fn profile_json(one: &Explanation) -> Value {
+    let analysis = serde_json::to_value(&one.analysis).unwrap_or_default();
+    json!({
+        "kind": "profile",
+        "case": one.case,
+        "title": one.title,
+        "hangs": one.hangs,
+        "hang": one.hang,
+        "ends": one.ends.json,
+        "analysis": analysis,
+        "straggler": analysis["straggler"],
+        "recording": recording_json(one),
+    })
+}
+
 /// What recording took, for other programs; null where that is not known.
-pub fn recording_json(one: &Explanation) -> Value {
+fn recording_json(one: &Explanation) -> Value {
     let Some(recording) = &one.recording else { return Value::Null };
     let (share, ci95) = overhead(one).map_or((None, None), |(share, ends)| (Some(share), ends));
     json!({"overhead": share, "ci95": ci95, "span_ns": recording.span_ns, "recorded_steps": recording.with_s.len()})

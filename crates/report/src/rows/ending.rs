@@ -4,15 +4,40 @@ use std::collections::{HashMap, HashSet};
 
 use record::{CaseLine, Caveat};
 use terms::Status;
-use view::terminal::hanging;
+use view::terminal::{hanging, wrap};
 
+use super::Rows;
 use crate::Run;
+use crate::caveats::Wording;
 
 /// Findings at the end: the report has them all.
 const FINDINGS: usize = 3;
 
+impl Rows {
+    /// What a run that has ended says, and its rows: in columns for tables, for sentences, and for lines that programs look for.
+    /// `in_full`: with what each caveat means.
+    pub fn ended(&mut self, run: &Run, in_full: bool, (table, text, line): (usize, usize, usize)) -> Vec<String> {
+        let below = |words: String| [String::new(), words];
+        let banner = crate::end_banner(run);
+        // Of a run that was ended the banner says it.
+        let verdict = (!run.cases.is_empty() && banner.is_none()).then(|| crate::verdict_sentence(run));
+        let verdict = verdict.map(|verdict| below(hanging("verdict  ", &verdict, line)));
+        let mut lines: Vec<String> = verdict.into_iter().flatten().collect();
+        lines.extend(self.table_of(&run.cases, table, text));
+        lines.extend(banner.into_iter().flat_map(|banner| below(wrap(&banner, text))));
+        if in_full {
+            lines.extend(caveats_in_full(&all_caveats(run.cases.iter()), run.wording, line));
+        }
+        let said = [crate::interval_claim(run), crate::refused_limits(run)].into_iter().flatten();
+        lines.extend(said.flat_map(|said| below(wrap(&said, text))));
+        lines.extend(matrices(run, text));
+        lines.extend(findings(run, text));
+        lines
+    }
+}
+
 /// Matrices that fit into so many columns, each below an empty line.
-pub fn matrices(run: &Run, width: usize) -> Vec<String> {
+fn matrices(run: &Run, width: usize) -> Vec<String> {
     let mut said = Vec::new();
     for operation in view::study::operations(&run.cases, &run.benchmarks) {
         for chart in view::declared_charts(&operation) {
@@ -26,7 +51,7 @@ pub fn matrices(run: &Run, width: usize) -> Vec<String> {
 
 /// The most important sentences of the report, what a job's step costs, whether results are the same bits, and every expected
 /// figure.
-pub fn findings(run: &Run, width: usize) -> Vec<String> {
+fn findings(run: &Run, width: usize) -> Vec<String> {
     let expected = [crate::traffic(run), crate::reproducible(run), crate::expected(run)].concat();
     let mut sentences = crate::sentences(run);
     sentences.retain(|sentence| !expected.contains(sentence));
@@ -44,13 +69,18 @@ pub fn findings(run: &Run, width: usize) -> Vec<String> {
     said
 }
 
-/// Each caveat of a run once, in full.
-pub fn caveats_in_full(run: &Run, width: usize) -> Vec<String> {
-    let mut caveats: Vec<Caveat> = run.cases.iter().flat_map(|line| line.caveats.iter().copied()).collect();
+/// Each caveat of these lines once.
+pub fn all_caveats<'c>(lines: impl Iterator<Item = &'c CaseLine>) -> Vec<Caveat> {
+    let mut caveats: Vec<Caveat> = lines.flat_map(|line| line.caveats.iter().copied()).collect();
     let mut seen = HashSet::new();
     caveats.retain(|caveat| seen.insert(*caveat));
-    let full = |caveat: Caveat| format!("{}: {}", run.wording.words(caveat), run.wording.explanation(caveat));
-    caveats.into_iter().map(|caveat| hanging("    ", &full(caveat), width)).collect()
+    caveats
+}
+
+/// Each of these caveats in full.
+pub fn caveats_in_full(caveats: &[Caveat], wording: Wording, width: usize) -> Vec<String> {
+    let full = |caveat: &Caveat| format!("{}: {}", wording.words(*caveat), wording.explanation(*caveat));
+    caveats.iter().map(|caveat| hanging("    ", &full(caveat), width)).collect()
 }
 
 /// Cases that gave no number, and gates that were missed.

@@ -29,6 +29,9 @@ fn room(format: Format) -> usize {
     }
 }
 
+/// Columns that what rows differ in has before others give way, and at least.
+const CASE: [usize; 2] = [32, 14];
+
 /// The rows under one heading.
 struct HeadingRows<'c> {
     /// What stands above each group of columns; none where a row is one case.
@@ -92,7 +95,11 @@ pub(super) fn joined(declared: Option<&Declared>, lines: &[&CaseLine], said: &Sh
 /// A table below its heading.
 fn under(heading: &str, table: &terminal::Table, width: usize) -> Vec<String> {
     let heading = folded(heading, width).into_iter().map(|part| Style::Bold.paint(&part));
-    std::iter::once(String::new()).chain(heading).chain(table.lines(width)).collect()
+    let left_out = table.left_out(width);
+    let words = format!("no room here for {}: see the report", left_out.join(", "));
+    let told = if left_out.is_empty() { String::new() } else { terminal::wrap(&words, width) };
+    let told = told.lines().map(|line| Style::Dim.paint(line));
+    std::iter::once(String::new()).chain(heading).chain(table.lines(width)).chain(told).collect()
 }
 
 /// The rows in the columns that their benchmark declares, behind what they differ in and no column shows.
@@ -129,7 +136,8 @@ fn with_labels(
         let column = printed(columns[*at]);
         place.map_or(column.clone(), |place| column.in_group(place, *at))
     });
-    let named = (!names.is_empty()).then(|| terminal::Column::left("case"));
+    let [preferred, fewest] = CASE;
+    let named = (!names.is_empty()).then(|| terminal::Column::left("case").wraps(preferred, fewest));
     let mut drawn = terminal::Table::new(named.into_iter().chain(printed)).groups(rows.labels.iter().cloned());
     for (number, cases) in rows.rows.iter().enumerate() {
         let failed = cases.iter().flatten().any(|line| line.status == Status::Failed);
@@ -221,6 +229,14 @@ mod tests {
         };
         let (narrow, wide) = (titles(60), titles(160));
         assert!(!narrow.contains("count") && wide.contains("count"), "{narrow} {wide}");
+        let told = |width| {
+            let mut line = line("f32", 1024);
+            line.metrics.insert("limit_share", 0.5.into());
+            line.metrics.insert("busbw_gbs", 1.0.into());
+            plain(&[line], width).pop().unwrap()
+        };
+        assert!(told(60).starts_with("no room here for ") && told(60).contains("count"), "{}", told(60));
+        assert!(!told(160).contains("no room"), "{}", told(160));
         assert!(["±95%", "busbw", "limit", "wrong"].iter().all(|title| narrow.contains(title)), "{narrow}");
     }
 

@@ -61,7 +61,7 @@ fn counted(cases: &[ComparedCase], threshold: f64) -> String {
 }
 
 /// A label for each case: operation, size and ranks, and the parameters in which cases of such a label differ.
-pub fn compared_labels(cases: &[&Case]) -> Vec<String> {
+pub(crate) fn compared_labels(cases: &[&Case]) -> Vec<String> {
     let shorts: Vec<String> = cases.iter().map(|case| case.label()).collect();
     let label = |(case, short): (&&Case, &String)| {
         let twins: Vec<&Case> =
@@ -75,7 +75,7 @@ pub fn compared_labels(cases: &[&Case]) -> Vec<String> {
 }
 
 /// What an interleaved comparison says in words, the verdict first. `labels` name its cases.
-pub fn compared_sentences(cases: &[ComparedCase], labels: &[String], threshold: f64) -> Vec<String> {
+pub(crate) fn compared_sentences(cases: &[ComparedCase], labels: &[String], threshold: f64) -> Vec<String> {
     let of = |word: &str| -> Vec<usize> {
         let is = |at: &usize| cases[*at].status == Status::Ok && cases[*at].verdict == word;
         (0..cases.len()).filter(is).collect()

@@ -10,6 +10,7 @@ use view::{Pivot, shown};
 
 use super::caveats::{Shared, Wording, marks};
 use super::layout::{Case, Cell, Layout};
+use crate::Run;
 use crate::document::{Align, Block, Table, Words};
 use crate::number::NONE;
 use crate::study::{Measured, Operation};
@@ -232,6 +233,15 @@ pub(crate) fn is_told(case: &CaseLine, column: &Column, is_found: bool) -> bool 
 /// Whether a case was answered by a plan: nothing ran.
 pub(crate) fn is_planned(case: &CaseLine) -> bool {
     case.status == Status::Ok && follows_from_a_plan(case)
+}
+
+/// Whether a run shows the time of a case. Where it does not, as of memory, other programs disturb nothing that it shows.
+pub(crate) fn shows_time(run: &Run, case: &CaseLine) -> bool {
+    let declared = run.benchmarks.iter().find(|declared| declared.name == case.benchmark);
+    declared.is_none_or(|declared| {
+        let mut columns = declared.show.tables.iter().flat_map(|table| &table.columns);
+        columns.any(|column| column.source == "time_s.median" && column.format == Format::Seconds)
+    })
 }
 
 /// Whether nothing of a case ran because a plan answers it, whether it fits or not.

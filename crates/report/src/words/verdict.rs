@@ -5,7 +5,7 @@ use terms::Status;
 
 use super::explained::explained_job;
 use super::findings::{self, Finding, FindingTopic};
-use super::results::is_planned;
+use super::results::{is_planned, shows_time};
 use super::{facts, interleaved};
 use crate::Run;
 use crate::document::Tone;
@@ -121,8 +121,14 @@ pub(crate) fn verdict(run: &Run, operations: &[Operation], findings: &[Finding])
     let (slow, steps) = (first(FindingTopic::Slow), first(FindingTopic::Steps));
     let (below, scaling) = (first(FindingTopic::Below), first(FindingTopic::Scaling));
     let (disturbed, uncertain) = (first(FindingTopic::Disturbed), first(FindingTopic::Uncertain));
+    let untimed = !all_imported && !run.cases.iter().any(|case| shows_time(run, case));
     let (tone, word) = match () {
         () if run.cases.iter().all(|case| case.simulated) => (Tone::Good, "Simulated, not measured"),
+        // What follows is said of the fault, and not of the machine.
+        () if run.cases.iter().any(|case| case.caveats.contains(&Caveat::Injected)) => {
+            (Tone::Care, "Measured with an injected fault")
+        }
+        () if all_checked && untimed => (Tone::Good, "Results are right"),
         // Right results of a machine that others use are no reason to go on, and no evidence for what follows.
         () if all_checked && disturbed.is_some() => (Tone::Care, "Results are right, times are disturbed"),
         () if all_checked && uncertain.is_some() => (Tone::Care, "Results are right, times are uncertain"),
@@ -138,7 +144,8 @@ pub(crate) fn verdict(run: &Run, operations: &[Operation], findings: &[Finding])
     };
     let in_part = run.cases.iter().any(|case| case.caveats.contains(&Caveat::PartlyChecked));
     let right = if in_part { "every compared result is right" } else { "every result is right" };
-    let right = (all_checked && !all_imported && disturbed.or(uncertain).is_none()).then(|| right.to_owned());
+    let right =
+        (all_checked && !all_imported && !untimed && disturbed.or(uncertain).is_none()).then(|| right.to_owned());
     // How it scales stands in its finding; that several limits hold is said of all.
     // In the order of the findings, which is that of what is lost.
     let is_named = |finding: &&Finding| match finding.kind {
@@ -148,13 +155,29 @@ pub(crate) fn verdict(run: &Run, operations: &[Operation], findings: &[Finding])
         FindingTopic::Below | FindingTopic::Scaling | FindingTopic::Steps => true,
         _ => false,
     };
-    let named = findings
-        .iter()
-        .filter(is_named)
-        .map(|finding| finding.in_full.clone().unwrap_or_else(|| finding.title.clone()));
+    let named =
+        findings.iter().filter(is_named).map(|finding| within(finding.in_full.as_ref().unwrap_or(&finding.title)));
     let limit = limit.into_iter().filter(|_| disturbed.or(uncertain).is_none());
-    let rest: Vec<String> = named.chain(limit).chain(right).collect();
+    let said = untimed.then(|| answer(run, operations)).flatten();
+    let rest: Vec<String> = named.chain(said).chain(limit).chain(right).collect();
     RunVerdict { tone, word: word.into(), rest: rest.join("; ") }
+}
+
+/// What the first section found last, such as the largest batch that fits.
+fn answer(run: &Run, operations: &[Operation]) -> Option<String> {
+    let first = operations.first()?;
+    let found = run.views.for_section(first)?.findings(first)?;
+    Some(within(one_line(&found.last()?.text).trim_end_matches('.')))
+}
+
+/// A title as a part of a sentence.
+fn within(title: &str) -> String {
+    match title.split_once(' ') {
+        Some((word @ ("The" | "Rank" | "Ranks" | "Whether" | "No"), rest)) => {
+            format!("{} {rest}", word.to_lowercase())
+        }
+        _ => title.to_owned(),
+    }
 }
 
 /// What limits the run: bandwidth of memory or of caches.

@@ -1,14 +1,14 @@
 //! The table of cases: what stands first, what is said once above it, and the short marks of caveats.
 
 use record::Caveat;
-use report::{Run, format};
+use report::Run;
 use serde_json::Value;
 
 use crate::data::{self, Invented};
+use crate::golden::text;
 
 fn page(run: &Run) -> String {
-    let files = format("html").unwrap().render(run).unwrap();
-    String::from_utf8(files[0].content.clone()).unwrap()
+    text("html", run)
 }
 
 /// The page without its style, script and values.

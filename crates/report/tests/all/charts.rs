@@ -5,6 +5,7 @@ use report::chart::{Axis, ChartSpec, Point, Quantity, Reference, Scale, Series};
 use report::{Run, format};
 
 use crate::data::{self, runs};
+use crate::golden::text;
 
 fn files(format_name: &str, run: &Run) -> Vec<(String, Vec<u8>)> {
     let files = format(format_name).unwrap().render(run).unwrap();
@@ -279,8 +280,7 @@ fn libraries_are_named_with_version_and_launcher() {
 #[test]
 fn a_slow_pair_of_ranks_is_worse_in_the_key_whatever_the_unit() {
     // Microseconds have no format of their own: which way is better stands in the metric's declaration.
-    let page =
-        String::from_utf8(format("html").unwrap().render(&data::matrices()).unwrap()[0].content.clone()).unwrap();
+    let page = text("html", &data::matrices());
     assert!(page.contains("orange: worse, to 11.6"), "{}", page.split("Grey").nth(1).unwrap_or("no key"));
 }
 
@@ -327,8 +327,7 @@ fn memory_is_drawn_in_bytes_with_what_was_measured_and_the_limit() {
 #[test]
 fn headings_say_whether_caches_are_warm() {
     let mut run = data::study();
-    let page =
-        |run: &Run| String::from_utf8(format("markdown").unwrap().render(run).unwrap()[0].content.clone()).unwrap();
+    let page = |run: &Run| text("markdown", run);
     assert!(page(&run).contains("streaming, cache-warm"), "{}", page(&run));
     assert!(svg(&run, "all_reduce-busbw.svg").contains("cache-warm"));
     for case in &mut run.cases {

@@ -3,15 +3,11 @@
 use std::collections::BTreeMap;
 
 use record::Caveat;
-use report::{Run, format};
+use report::Run;
 use serde_json::json;
 
 use crate::data::{self, Invented};
-
-fn text(format_name: &str, run: &Run) -> String {
-    let files = format(format_name).unwrap().render(run).unwrap();
-    String::from_utf8(files[0].content.clone()).unwrap()
-}
+use crate::golden::text;
 
 /// A run with both buffers of two operations, on 1, 2 and 4 ranks; the second operation has further variants before them.
 fn over_ranks() -> Run {

@@ -1,10 +1,11 @@
 //! Expected figures: the sentence, the table, and what neither says.
 
 use record::{Basis, CaseLine, Expected};
-use report::{FORMATS, Run, sentences};
+use report::{Run, sentences};
 use serde_json::{Value, json};
 
 use crate::data::{self, Invented};
+use crate::golden::text;
 
 const GIB: u64 = 1 << 30;
 
@@ -29,11 +30,6 @@ fn run(cases: Vec<CaseLine>, expected: Vec<Expected>) -> Run {
     Run { expected, ..data::run(cases) }
 }
 
-fn page(run: &Run) -> String {
-    let markdown = FORMATS.iter().find(|format| format.name() == "markdown").unwrap();
-    String::from_utf8(markdown.render(run).unwrap().remove(0).content).unwrap()
-}
-
 /// The cells of the table, row by row.
 fn rows(page: &str) -> Vec<Vec<String>> {
     let table = page.split("## Expected figures\n\n").nth(1).unwrap_or_default();
@@ -51,7 +47,7 @@ fn the_share_is_said_of_the_best_case() {
     assert!(said.contains(wanted), "{said}");
     assert_eq!(report::expected(&run), [wanted]);
     let cells = ["all_reduce over 8 ranks: busbw", "480 GB/s", "measured", "a page", "394 GB/s (390 to 398)", "82%"];
-    let found = rows(&page(&run));
+    let found = rows(&text("markdown", &run));
     assert_eq!(found.len(), 1);
     assert_eq!(found[0].iter().map(|cell| cell.replace('\\', "")).collect::<Vec<_>>(), cells);
 }
@@ -72,9 +68,9 @@ fn a_figure_without_a_case_is_in_the_table_only() {
         vec![figure(json!({"ranks": 8}), 480.0, Basis::Measured), figure(json!({"ranks": 4}), 1.0, Basis::Measured)];
     let run = run(vec![wrong], figures);
     assert!(report::expected(&run).is_empty());
-    let found = rows(&page(&run));
+    let found = rows(&text("markdown", &run));
     assert!(found.len() == 2 && found.iter().all(|row| row[4..] == ["-", "-"]), "{found:?}");
-    assert!(!page(&data::run(vec![case(400.0).line()])).contains("Expected figures"));
+    assert!(!text("markdown", &data::run(vec![case(400.0).line()])).contains("Expected figures"));
 }
 
 #[test]
@@ -83,12 +79,12 @@ fn a_simulated_case_says_so() {
     line.simulated = true;
     let run = run(vec![line], vec![figure(json!({"ranks": 8}), 480.0, Basis::Measured)]);
     assert!(report::expected(&run)[0].ends_with("; simulated, not measured."), "{:?}", report::expected(&run));
-    assert!(rows(&page(&run))[0][4].contains("(simulated)"));
+    assert!(rows(&text("markdown", &run))[0][4].contains("(simulated)"));
     // Nothing of a machine follows from it.
     let advice = "of an expected figure is reached";
-    assert!(!page(&run).contains(advice), "{}", page(&run));
+    assert!(!text("markdown", &run).contains(advice), "{}", text("markdown", &run));
     let measured = Run { cases: vec![case(240.0).line()], ..run };
-    assert!(page(&measured).contains(&format!("50% {advice}")), "{}", page(&measured));
+    assert!(text("markdown", &measured).contains(&format!("50% {advice}")), "{}", text("markdown", &measured));
 }
 
 #[test]
@@ -98,7 +94,7 @@ fn a_measurement_is_said_before_a_specification_of_the_same() {
     let run = run(vec![case(333.0).line()], figures);
     let said = report::expected(&run);
     assert!(said.len() == 1 && said[0].contains(" 90% of "), "{said:?}");
-    let shares: Vec<String> = rows(&page(&run)).into_iter().map(|row| row[5].clone()).collect();
+    let shares: Vec<String> = rows(&text("markdown", &run)).into_iter().map(|row| row[5].clone()).collect();
     assert_eq!(shares, ["74%", "90%"]);
 }
 

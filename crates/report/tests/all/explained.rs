@@ -15,7 +15,8 @@ use crate::golden::check;
 use crate::record_on_disk::record as write_record;
 use crate::tables::read_csv;
 
-fn text(name: &str, run: &Run) -> String {
+/// All files of a format as one text.
+pub(crate) fn text(name: &str, run: &Run) -> String {
     let files = format(name).unwrap().render(run).unwrap();
     files.iter().map(|file| String::from_utf8_lossy(&file.content).into_owned()).collect()
 }

@@ -226,3 +226,61 @@ fn a_small_loss_of_steps_is_neither_a_verdict_nor_a_finding() {
     let estimate = traced("low", Some(0.3), 0.3);
     assert!(!estimate.verdict.contains("Steps lose time") && has_card(&estimate), "{}", estimate.verdict);
 }
+
+#[test]
+fn other_programs_do_not_disturb_what_memory_holds() {
+    let mut run = data::held();
+    run.cases.iter_mut().for_each(|case| case.caveats = vec![Caveat::OtherPrograms]);
+    let said = said(&run);
+    assert!(said.verdict.starts_with("\"><strong>Results are right</strong>: "), "{}", said.verdict);
+    assert!(said.verdict.contains(" takes ") && !said.verdict.contains("disturbed"), "{}", said.verdict);
+    assert!(!said.cards.iter().any(|card| card.contains("disturbed")), "{:?}", said.cards);
+}
+
+#[test]
+fn an_injected_fault_does_not_make_the_machine_slow() {
+    let mut line = Invented::new(2, 1 << 20, 1e-5).line();
+    line.caveats = vec![Caveat::Injected, Caveat::SlowRank];
+    line.metrics.insert("slow_rank", json!(1));
+    line.metrics.insert("slow_rank_wait_s", json!(0.95e-5));
+    let said = said(&data::run(vec![line]));
+    assert!(
+        said.verdict.contains("<strong>Measured with an injected fault</strong>: rank 1 is last"),
+        "{}",
+        said.verdict
+    );
+    assert!(said.verdict.contains("waiting for it takes 95% of the time"), "{}", said.verdict);
+    assert!(said.cards[0].contains("without") && !said.cards[0].contains("Check its core"), "{:?}", said.cards);
+}
+
+/// The verdict of a quick plan was eight lines of what the traces of one of its cases said.
+#[test]
+fn of_one_case_among_others_the_verdict_has_the_first_sentence() {
+    let mut run = trained([0.97, 0.98, 0.99], &[]);
+    let found = ExplainedFinding {
+        what: "Moving bytes takes 40% of a step. A second sentence.".into(),
+        confidence: "high".into(),
+        share: Some(0.4),
+        seconds: 0.04,
+        ..ExplainedFinding::default()
+    };
+    let case = &mut run.explained.as_mut().unwrap().cases[0];
+    (case.findings, case.verdict) = (vec![found], "All that the traces said. And more.".into());
+    let said = said(&run);
+    assert!(said.verdict.contains("steps: Moving bytes takes 40% of a step"), "{}", said.verdict);
+    assert!(!said.verdict.contains("second sentence") && !said.verdict.contains("And more"), "{}", said.verdict);
+}
+
+/// Resumed, the record of an imported trace said `skipped` where it had named the rank that all wait for.
+#[test]
+fn a_record_of_traces_is_not_resumed() {
+    let mut line = Invented::new(4, 0, 1e-2).line();
+    (line.benchmark, line.wrong, line.status) = ("job".to_owned(), None, terms::Status::Failed);
+    let case = ExplainedCase { case: line.id.clone(), verdict: "Rank 3 is late.".into(), ..ExplainedCase::default() };
+    let mut run = data::run(vec![line]);
+    run.explained = Some(Explained { cases: vec![case], ..Explained::default() });
+    assert_eq!(run.again(&[&run.cases[0]]), None);
+    assert!(!page(&run).contains("--resume"));
+    run.explained = None;
+    assert!(run.again(&[&run.cases[0]]).is_some());
+}

@@ -10,9 +10,10 @@ use terms::Status;
 
 use crate::data::{self, Invented};
 
-fn text(format_name: &str, run: &Run) -> String {
+/// The text of a run in a format that is one file.
+pub(crate) fn text(format_name: &str, run: &Run) -> String {
     let files = format(format_name).unwrap().render(run).unwrap();
-    assert_eq!(files.len(), 1);
+    assert_eq!(files.len(), 1, "{format_name}");
     String::from_utf8(files[0].content.clone()).unwrap()
 }
 

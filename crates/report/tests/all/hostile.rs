@@ -7,12 +7,8 @@ use report::{FORMATS, Run, format};
 use serde_json::json;
 
 use crate::data;
+use crate::explained::text;
 use crate::tables::read_csv;
-
-fn text(name: &str, run: &Run) -> String {
-    let files = format(name).unwrap().render(run).unwrap();
-    files.iter().map(|file| String::from_utf8_lossy(&file.content).into_owned()).collect()
-}
 
 #[test]
 fn markdown_stays_text() {

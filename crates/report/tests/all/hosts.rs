@@ -5,6 +5,7 @@ use report::sentences;
 use serde_json::json;
 
 use crate::data::{self, Invented};
+use crate::golden::text;
 
 const MIB: u64 = 1 << 20;
 
@@ -24,8 +25,7 @@ fn pair(peer: u32, pair_hosts: u32, time: f64) -> CaseLine {
 }
 
 fn page(lines: Vec<CaseLine>) -> String {
-    let page = report::format("markdown").unwrap().render(&data::run(lines)).unwrap();
-    String::from_utf8_lossy(&page[0].content).into_owned()
+    text("markdown", &data::run(lines))
 }
 
 /// Rows of tables that hold all of these.

@@ -6,12 +6,7 @@ use report::{Run, format};
 use terms::Status;
 
 use crate::data;
-
-fn text(name: &str, run: &Run) -> String {
-    let files = format(name).unwrap().render(run).unwrap();
-    assert_eq!(files.len(), 1, "{name}");
-    String::from_utf8(files[0].content.clone()).unwrap()
-}
+use crate::golden::text;
 
 /// One case of each end.
 fn ends() -> Run {

@@ -1,6 +1,7 @@
 //! Ours and other engines of the same run: which is the peer, how much longer it takes, and what differs.
 
 use crate::data;
+use crate::golden::text;
 
 /// The fastest other engine is the peer of each of ours. A reference or a simulation is not a peer.
 #[test]
@@ -22,8 +23,7 @@ fn ours_stands_beside_the_best_peer() {
     let mut apart = case("mpi", 1024, 1e-7);
     apart.parameters.insert("in_place", false.into());
     lines.extend([tuned, apart]);
-    let page = report::format("markdown").unwrap().render(&data::run(lines)).unwrap();
-    let page = String::from_utf8_lossy(&page[0].content).into_owned();
+    let page = text("markdown", &data::run(lines));
     let table = page.split("Against the best peer of this run").nth(1).expect("a table");
     let row = |size: &str| table.lines().find(|line| line.contains(size)).expect("a row").to_owned();
     let small = row("1 KiB");
@@ -42,10 +42,7 @@ fn what_differs_from_the_peer_is_said() {
         line.parameters.insert("bind", if backend == "shm" { "core" } else { "none" }.into());
         line
     };
-    let page = |lines| {
-        let page = report::format("markdown").unwrap().render(&data::run(lines)).unwrap();
-        String::from_utf8_lossy(&page[0].content).into_owned()
-    };
+    let page = |lines| text("markdown", &data::run(lines));
     let (ours, private, alike) =
         (case("shm", "registered", 1e-6), case("mpi", "private", 2e-6), case("mpi", "registered", 3e-6));
     let report = page(vec![ours.clone(), private.clone()]);
@@ -79,10 +76,7 @@ fn ratios_to_peers_are_those_of_the_rounds() {
     let mut lucky = case("mpi", 2.5, MOODS);
     lucky.parameters.insert("mpi_tuned", true.into());
     lucky.trial_median_s[0] = 1e-6;
-    let page = |lines| {
-        let page = report::format("markdown").unwrap().render(&data::run(lines)).unwrap();
-        String::from_utf8_lossy(&page[0].content).into_owned()
-    };
+    let page = |lines| text("markdown", &data::run(lines));
     let lines = vec![case("shm", 1.0, MOODS), case("mpi", 2.0, MOODS), lucky];
     let report = page(lines.clone());
     let row = |page: &str| {
@@ -114,8 +108,7 @@ fn only_what_makes_the_same_choice_is_a_peer() {
         "way".clone_into(&mut way.name);
         "choice".clone_into(&mut way.kind);
         run.benchmarks[0].fields.push(way);
-        let page = report::format("markdown").unwrap().render(&run).unwrap();
-        let page = String::from_utf8_lossy(&page[0].content).into_owned();
+        let page = text("markdown", &run);
         page.split("Against the best peer of this run").nth(1).map(str::to_owned)
     };
     let ours = case("shm", "sequential", 1e-6);

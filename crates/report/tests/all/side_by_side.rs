@@ -1,8 +1,7 @@
 //! Cases that stand side by side in a row, as their benchmark declares it.
 
-use report::Run;
-
 use crate::data;
+use crate::golden::text;
 
 /// Both ways of a call stand in one row, as the record declares it, and CSV keeps a row for each.
 #[test]
@@ -16,11 +15,7 @@ fn both_ways_of_a_call_share_a_row() {
     let mut lines = vec![line(true, 1024, 1e-6), line(false, 1024, 2e-6), line(true, 4096, 3e-6)];
     lines[1].caveats = vec![record::Caveat::Noisy];
     let run = data::run(lines);
-    let written = |format: &str, run: &Run| {
-        let page = report::format(format).unwrap().render(run).unwrap();
-        String::from_utf8_lossy(&page[0].content).into_owned()
-    };
-    let page = written("markdown", &run);
+    let page = text("markdown", &run);
     let (_, table) = page.split_once("## all_reduce").expect("a section");
     let (table, _) = table.split_once("\n## ").expect("a section behind it");
     let rows: Vec<&str> = table.lines().filter(|line| line.starts_with("| ") && line.contains("iB")).collect();
@@ -31,14 +26,14 @@ fn both_ways_of_a_call_share_a_row() {
     assert!(titles.find("out of place time") < titles.find("| in place time"), "{titles}");
     assert!(!titles.contains("variant"), "what its columns say: {titles}");
     assert_eq!(rows.iter().filter(|row| row.contains("4 KiB")).count(), 1, "one way alone has its row: {table}");
-    assert_eq!(written("csv", &run).lines().count(), 4);
+    assert_eq!(text("csv", &run).lines().count(), 4);
     // A record of a program that declared no pivot has a row for each case.
     let mut older = run;
     for table in older.benchmarks.iter_mut().flat_map(|declared| &mut declared.show.tables) {
         table.pivot.clear();
         table.columns.iter_mut().for_each(|column| column.each = false);
     }
-    let page = written("markdown", &older);
+    let page = text("markdown", &older);
     let row = page.lines().find(|line| line.starts_with("| ") && line.contains("2.00 us")).expect("a row");
     assert!(row.contains("out of place") && !row.contains("1.00 us"), "{row}");
 }

@@ -2,10 +2,11 @@
 
 use diagnose::compare::{Settings, compare};
 use record::{CaseLine, Record, RunEnd};
-use report::{Against, Comparisons, Run, format, write_together};
+use report::{Against, Comparisons, Run, write_together};
 use serde_json::{Value, json};
 
 use crate::data;
+use crate::golden::text;
 
 /// A record of three sizes, each slower by its factor than the base, and equal otherwise.
 fn record_of(title: &str, slower: [f64; 3]) -> Run {
@@ -210,15 +211,10 @@ fn interleaved(verdicts: &[(&str, f64)]) -> Run {
     Run { interleaved: Some(interleaved), ..record("ab", 1.0) }
 }
 
-fn text(run: &Run, name: &str) -> String {
-    let file = format(name).unwrap().render(run).unwrap().remove(0);
-    String::from_utf8_lossy(&file.content).into_owned()
-}
-
 #[test]
 fn pages_of_an_interleaved_record_begin_with_its_verdict() {
     let run = interleaved(&[("worse", 1.1), ("same", 1.0)]);
-    let page = text(&run, "html");
+    let page = text("html", &run);
     in_order(
         &page,
         &[
@@ -231,14 +227,14 @@ fn pages_of_an_interleaved_record_begin_with_its_verdict() {
     let (_, bar) = page.split_once("class=\"share\"").unwrap();
     assert!(bar.split_once("</svg>").unwrap().0.contains("class=\"failed\""), "the bar agrees");
     in_order(
-        &text(&run, "markdown"),
+        &text("markdown", &run),
         &["**Worse**: B compared with A: worse in 1", "## Comparison", "| all_reduce 1 KiB"],
     );
-    in_order(&text(&run, "github-summary"), &["**Worse**: B compared with A: worse in 1", "## Comparison"]);
+    in_order(&text("github-summary", &run), &["**Worse**: B compared with A: worse in 1", "## Comparison"]);
     for (verdict, word, class) in
         [("better", "Better", "verdict"), ("same", "Same", "verdict"), ("cannot tell", "Cannot tell", "verdict care")]
     {
-        let page = text(&interleaved(&[(verdict, 1.0)]), "html");
+        let page = text("html", &interleaved(&[(verdict, 1.0)]));
         assert!(page.contains(&format!("class=\"{class}\"><strong>{word}</strong>")), "{verdict}");
     }
 }
@@ -246,9 +242,9 @@ fn pages_of_an_interleaved_record_begin_with_its_verdict() {
 #[test]
 fn a_ratio_of_pairs_that_contradicts_the_times_says_why() {
     let note = "The ratio is the median over pairs of the same round";
-    let page = text(&interleaved(&[("better", 0.9)]), "markdown");
+    let page = text("markdown", &interleaved(&[("better", 0.9)]));
     assert_eq!(page.matches(note).count(), 1, "{page}");
-    assert!(!text(&interleaved(&[("worse", 1.1)]), "markdown").contains(note));
+    assert!(!text("markdown", &interleaved(&[("worse", 1.1)])).contains(note));
 }
 
 #[test]
@@ -266,9 +262,9 @@ fn the_ratio_of_both_runtimes_is_a_line_of_its_own() {
     let run = data::run(lines.clone());
     let line = "Native ranks are 2.83x as fast as PyTorch ranks in all_reduce (geometric mean of 2 pairs from 2.00x to \
                 4.00x): faster in 2, slower in 0, cannot tell in 0.";
-    in_order(&text(&run, "html"), &["class=\"verdict", line, "<table"]);
-    in_order(&text(&run, "markdown"), &[line, "| "]);
-    assert_eq!(text(&run, "markdown").matches("Speedup of shm").count(), 0, "said once");
+    in_order(&text("html", &run), &["class=\"verdict", line, "<table"]);
+    in_order(&text("markdown", &run), &[line, "| "]);
+    assert_eq!(text("markdown", &run).matches("Speedup of shm").count(), 0, "said once");
     assert_eq!(report::runtimes(&run), [line.to_owned()]);
     assert!(report::runtimes(&data::run(lines[..1].to_vec())).is_empty());
 }
@@ -279,7 +275,7 @@ fn junit_names_tell_cases_apart_and_times_add_up() {
     lines[1].parameters.insert("buffers", "private".into());
     lines[1].span_s = Some(0.123_456_7);
     lines[0].span_s = Some(0.000_000_4);
-    let xml = text(&data::run(lines), "junit");
+    let xml = text("junit", &data::run(lines));
     let document = roxmltree::Document::parse(&xml).unwrap();
     let cases: Vec<_> = document.descendants().filter(|node| node.has_tag_name("testcase")).collect();
     let names: Vec<&str> = cases.iter().map(|case| case.attribute("name").unwrap()).collect();
@@ -298,7 +294,7 @@ fn junit_names_tell_cases_apart_and_times_add_up() {
 #[test]
 fn the_summary_of_a_job_begins_like_the_report() {
     let run = data::study();
-    let (summary, report) = (text(&run, "github-summary"), text(&run, "markdown"));
+    let (summary, report) = (text("github-summary", &run), text("markdown", &run));
     let verdict = report.lines().find(|line| line.starts_with("**")).unwrap();
     let to_do = report.split_once("## What to do").unwrap().1.split_once("\n## ").unwrap().0;
     in_order(&summary, &[verdict, "## What to do", to_do.trim(), "## What the data show"]);

@@ -1,10 +1,11 @@
 //! What a job's communication costs: the sum, its interval, the table, and what they leave out.
 
 use record::{CaseLine, JobCalls};
-use report::{FORMATS, Run, sentences};
+use report::{Run, sentences};
 use terms::Status;
 
 use crate::data::{self, Invented};
+use crate::golden::text;
 
 const JOB: JobCalls = JobCalls { calls: 30, steps: Some(10), time_s: Some(1e-3), waiting_s: Some(4e-3), overlapped: 0 };
 
@@ -17,11 +18,6 @@ fn line(bytes: u64, trials: &[f64]) -> CaseLine {
 fn run(cases: Vec<(CaseLine, JobCalls)>) -> Run {
     let in_job = cases.iter().map(|(line, job)| (line.id.clone(), *job)).collect();
     Run { in_job, ..data::run(cases.into_iter().map(|(line, _)| line).collect()) }
-}
-
-fn page(run: &Run) -> String {
-    let markdown = FORMATS.iter().find(|format| format.name() == "markdown").unwrap();
-    String::from_utf8(markdown.render(run).unwrap().remove(0).content).unwrap()
 }
 
 /// The cells of the table, row by row.
@@ -42,7 +38,7 @@ fn a_step_costs_the_sum_of_its_calls() {
                   trace (without waiting for late ranks).";
     assert_eq!(report::traffic(&both), [wanted]);
     assert!(sentences(&both).iter().any(|sentence| sentence == wanted), "{:?}", sentences(&both));
-    let found = rows(&page(&both));
+    let found = rows(&text("markdown", &both));
     assert_eq!(found.len(), 3, "{found:?}");
     assert_eq!(found[0][0], "all_reduce 1 KiB, 2 ranks");
     assert_eq!(found[0][2..], ["3", "1.00 ms (990 us to 1.01 ms)", "3.00 ms", "1.00 ms", "4.00 ms", "1.00x"]);
@@ -60,7 +56,7 @@ fn what_the_sums_leave_out_is_said() {
     assert!(said[0].contains("costs 3.00 ms") && said[0].contains("the 3.00 ms of its trace"), "{said:?}");
     assert!(said[1] == "Both sums leave out 2 of the job's 3 collectives: no correct result.", "{said:?}");
     assert!(said[2].starts_with("50% of the job's calls overlapped with another call"), "{said:?}");
-    let cells = rows(&page(&some));
+    let cells = rows(&text("markdown", &some));
     assert_eq!(cells[1][3..5], ["-", "-"], "{cells:?}");
     assert!(report::traffic(&run(vec![(CaseLine { wrong: Some(1), ..line(1024, &trials) }, JOB)])).is_empty());
 }

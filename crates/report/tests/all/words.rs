@@ -6,6 +6,7 @@ use serde_json::json;
 use terms::Status;
 
 use crate::data::{self, Invented, transport};
+use crate::golden::text;
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -202,8 +203,7 @@ fn what_went_wrong() {
     (failed[0].status, failed[0].time_s, failed[0].reason) = (Status::Failed, None, Some("rank 1 died".into()));
     // A line of the page, and no finding.
     says_not(failed.clone(), "1 failed");
-    let page = report::format("markdown").unwrap().render(&data::run(failed)).unwrap();
-    let page = String::from_utf8_lossy(&page[0].content);
+    let page = text("markdown", &data::run(failed));
     assert!(page.contains("Of 2 cases, 1 failed: see the reasons below."), "{page}");
     let mut wrong = good();
     (wrong[1].wrong, wrong[1].status) = (Some(3), Status::Failed);
@@ -275,8 +275,7 @@ fn what_was_not_compared_shows_no_number() {
         line
     };
     let run = data::run(vec![line(2, Some(0)), line(4, None)]);
-    let page = report::format("markdown").unwrap().render(&run).unwrap();
-    let page = String::from_utf8_lossy(&page[0].content).into_owned();
+    let page = text("markdown", &run);
     let cells = |line: &str| line.split('|').map(|cell| cell.trim().to_owned()).collect::<Vec<_>>();
     let rows: Vec<Vec<String>> = page.lines().filter(|line| line.starts_with('|')).map(cells).collect();
     let (at, place) = rows
@@ -297,8 +296,7 @@ fn many_operations_get_one_sentence_each_at_the_top() {
     }
     let run = data::run(cases);
     assert_eq!(sentences(&run).len(), 4);
-    let markdown = report::format("markdown").unwrap().render(&run).unwrap();
-    let markdown = String::from_utf8(markdown[0].content.clone()).unwrap();
+    let markdown = text("markdown", &run);
     assert_eq!(markdown.matches("The latency floor of").count(), 4, "each section has its own");
 }
 
@@ -343,10 +341,7 @@ fn pythons_are_told_from_each_other_only() {
         line.id = format!("{:012x}", (time * 1e9) as u64);
         line
     };
-    let page = |lines: Vec<_>| {
-        let page = report::format("markdown").unwrap().render(&data::run(lines)).unwrap();
-        String::from_utf8_lossy(&page[0].content).into_owned()
-    };
+    let page = |lines: Vec<_>| text("markdown", &data::run(lines));
     let [ours, one, other] = [line(None, 1e-6), line(Some("/a/python"), 3e-6), line(Some("/b/python"), 2e-6)];
     for lines in [[ours.clone(), one.clone()], [one.clone(), ours.clone()]] {
         let both = page(lines.to_vec());
@@ -374,10 +369,7 @@ fn operations_in_flight_are_no_peer_of_one_that_is_waited_for() {
     };
     let blocking = [line("native", None, 1e-6), line("pytorch", None, 3e-6)];
     let lines = [line("pytorch", Some("async"), 2e-6), line("pytorch", Some("coalesced"), 1.5e-6)];
-    let page = |lines: Vec<_>| {
-        let page = report::format("markdown").unwrap().render(&data::run(lines)).unwrap();
-        String::from_utf8_lossy(&page[0].content).into_owned()
-    };
+    let page = |lines: Vec<_>| text("markdown", &data::run(lines));
     let all = page([&blocking[..], &lines[..]].concat());
     for variant in ["async, 4 in flight", "coalesced, 4 in flight"] {
         assert!(all.lines().any(|row| row.starts_with('|') && row.contains(variant)), "{variant}: {all}");
@@ -423,8 +415,7 @@ fn training_stands_beside_the_peer_that_trains_the_same() {
         line("pytorch", with("precision", "bf16".into()), 0.5),
         line("pytorch", with("model", "mlp".into()), 0.1),
     ];
-    let page = report::format("markdown").unwrap().render(&data::run(lines)).unwrap();
-    let page = String::from_utf8_lossy(&page[0].content).into_owned();
+    let page = text("markdown", &data::run(lines));
     let table = page.split("Against the best peer of this run").nth(1).expect("a table");
     let row = table.lines().find(|line| line.contains("1.00 s")).expect("a row");
     assert!(row.contains("pytorch/gloo") && row.contains("compile") && row.contains("2.00x"), "{row}");

@@ -5,8 +5,9 @@ use measure::{CaseRun, Settings, Trial};
 use record::{Case, CaseLine};
 use stats::{FEWEST_PAIRS, Looks, MOST_PAIRS, PairedRatio};
 use terms::Status;
+use view::Compared;
 
-use super::{Compared, Matched};
+use super::Matched;
 use crate::lines::unmeasured;
 use crate::of_side;
 

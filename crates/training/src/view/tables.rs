@@ -102,15 +102,17 @@ pub(crate) fn training() -> Show {
 /// How memory is shown.
 pub(crate) fn memory() -> Show {
     let mut columns = names();
-    columns.push(Column::new("batch", "batch", Format::Count));
+    columns.extend([
+        Column::new("batch", "batch", Format::Count),
+        Column::new("predicted", "memory.predicted.total", Format::Bytes),
+        Column::new("measured", "memory.measured.case", Format::Bytes),
+        Column::new("difference", "memory.difference", Format::Change),
+    ]);
     columns.extend(
         [("parameters", 4), ("gradients", 5), ("optimizer", 6), ("activations", 3), ("buffers", 7), ("rest", 8)]
             .map(|(name, order)| Column::new(name, &format!("memory.parts.{name}"), Format::Bytes).gives_way(order)),
     );
     columns.extend([
-        Column::new("predicted", "memory.predicted.total", Format::Bytes),
-        Column::new("measured", "memory.measured.case", Format::Bytes),
-        Column::new("difference", "memory.difference", Format::Change),
         Column::new("process", "memory.measured.process", Format::Bytes).gives_way(2),
         Column::new("limit a rank", "limit", Format::Bytes).gives_way(1),
         Column::wrong(),

@@ -1,6 +1,6 @@
 //! Text in lines of a width.
 
-use super::{columns, width as wide};
+use super::width as wide;
 
 /// Breaks a paragraph into lines of at most `width` columns, at spaces.
 pub fn wrap(text: &str, width: usize) -> String {
@@ -71,20 +71,6 @@ pub fn parts(parts: &[String], width: usize) -> String {
     lines.join("\n")
 }
 
-/// A text in so many columns. A longer one ends with a tilde.
-pub fn cut(text: &str, room: usize) -> String {
-    if wide(text) <= room {
-        return text.to_owned();
-    }
-    // One for the tilde.
-    let mut taken = 1;
-    let fits = |letter: &char| {
-        taken += columns(*letter);
-        taken <= room
-    };
-    text.chars().take_while(fits).chain(['~']).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -115,8 +101,6 @@ mod tests {
     #[test]
     fn wide_letters_take_two_columns() {
         assert_eq!(wrap("学習 学習", 7), "学習\n学習");
-        assert_eq!([5, 6].map(|room| cut("学習学習", room)), ["学習~", "学習~"]);
-        assert_eq!(cut("sweep", 4), "swe~");
         let hung = hanging("学 ", "many words that are to be broken", 26);
         assert_eq!(hung, "学 many words that are to\n   be broken");
     }

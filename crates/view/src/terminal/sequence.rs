@@ -31,10 +31,24 @@ pub fn clear_above(lines: usize) -> String {
 }
 
 /// Bytes of the sequence at the begin of a text; 0 where there is none.
-pub fn sequence(text: &str) -> usize {
+fn sequence(text: &str) -> usize {
     let Some(code) = text.strip_prefix(mark()) else { return 0 };
     let numbers = code.bytes().take_while(|byte| byte.is_ascii_digit() || *byte == b';').count();
     mark().len() + numbers + usize::from(numbers < code.len())
+}
+
+/// A row that fits the terminal: a wrapped one would be two lines, and drawn in the wrong place. Escape sequences take no
+/// columns.
+pub fn cut(row: &str, columns: usize) -> String {
+    let (mut text, mut used, mut rest) = (String::new(), 0, row);
+    while let Some(symbol) = rest.chars().next() {
+        let sequence = sequence(rest);
+        let (taken, room) = if sequence > 0 { (sequence, true) } else { (symbol.len_utf8(), used + 1 < columns) };
+        used += usize::from(sequence == 0 && room);
+        text.push_str(if room { &rest[..taken] } else { "" });
+        rest = &rest[taken..];
+    }
+    text
 }
 
 /// What a stream gets: sequences of this program as such, and nothing that data brought to command a terminal or a CI system.
@@ -83,5 +97,12 @@ mod tests {
         assert_eq!(output("::1\nstd::x\n"), "::1\nstd::x\n");
         // A mark without a sequence, at the end.
         assert_eq!(output(mark()), "\u{1b}[");
+    }
+
+    #[test]
+    fn rows_are_cut_at_the_edge_and_keep_their_colours() {
+        let bold = |text| Style::Bold.paint(text);
+        assert_eq!(cut(&bold("abcdef"), 4), bold("abc"));
+        assert_eq!(cut("abc", 80), "abc");
     }
 }

@@ -1,4 +1,4 @@
-//! A line of values as text: `▁▂▃▅▇`.
+//! A line of values as text, `▁▂▃▅▇`, and how much of something is done, `=====>`.
 
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
@@ -20,6 +20,15 @@ pub fn sparkline(values: &[f64], columns: usize) -> String {
     parts.iter().map(bar).collect()
 }
 
+/// Columns of a bar of progress.
+const BAR: usize = 24;
+
+/// A bar that shows which share is done.
+pub fn bar(done: f64) -> String {
+    let filled = ((done.clamp(0.0, 1.0) * BAR as f64) as usize).min(BAR - 1);
+    format!("{}>{}", "=".repeat(filled), " ".repeat(BAR - filled - 1))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -37,5 +46,10 @@ mod tests {
     fn many_values_are_medians_of_parts() {
         let values: Vec<f64> = (0..100).map(|run| if run < 50 { 1.0 } else { 2.0 }).collect();
         assert_eq!(sparkline(&values, 4), "▁▁██");
+    }
+
+    #[test]
+    fn the_bar_is_never_longer_than_its_place() {
+        assert!([0.0, 0.5, 1.0, 7.0].iter().all(|done| bar(*done).len() == BAR));
     }
 }

@@ -187,18 +187,42 @@ impl Table {
         needed(&self.layout(limit)) <= limit
     }
 
+    /// Titles of the columns that have no room in so many columns, each once.
+    pub fn left_out(&self, limit: usize) -> Vec<&str> {
+        let shown = self.layout(limit);
+        let mut titles: Vec<&str> = Vec::new();
+        for (at, _) in self.layout(usize::MAX) {
+            let title = self.columns[at].titles.first().map_or("", String::as_str);
+            if !shown.iter().any(|(other, _)| *other == at) && !titles.contains(&title) {
+                titles.push(title);
+            }
+        }
+        titles
+    }
+
     /// Lines of the table: labels of groups, titles, rows. In at most `limit` columns where that is possible.
     pub fn lines(&self, limit: usize) -> Vec<String> {
         let shown = self.layout(limit);
-        let heights = shown.iter().map(|(at, _)| self.columns[*at].titles.len());
+        let folded = self.titles(&shown);
+        let heights = shown.iter().map(|(at, _)| folded[*at].len());
         let titles = (0..heights.max().unwrap_or(0)).map(|line| {
-            let title = |at: usize| self.columns[at].titles.get(line).map_or("", String::as_str);
+            let title = |at: usize| folded[at].get(line).map_or("", String::as_str);
             self.joined(&shown, |at| (title(at), Style::Plain))
         });
         let above = std::iter::once(self.labels(&shown)).chain(titles).filter(|line| !line.is_empty());
         let mut lines: Vec<String> = above.map(|line| Style::Dim.paint(&line)).collect();
         lines.extend(self.rows.iter().flat_map(|row| self.row(row, &shown, limit)));
         lines
+    }
+
+    /// The lines of each column's title. Where cells wrap, so does the title.
+    fn titles(&self, shown: &ShownColumns) -> Vec<Vec<String>> {
+        let mut titles: Vec<Vec<String>> = self.columns.iter().map(|column| column.titles.clone()).collect();
+        for (at, room) in shown.iter().filter(|(at, _)| self.columns[*at].wraps.is_some()) {
+            let folded: Vec<String> = titles[*at].iter().map(|title| wrap(title, *room)).collect();
+            titles[*at] = folded.iter().flat_map(|title| title.lines().map(str::to_owned)).collect();
+        }
+        titles
     }
 
     /// The table as one text; empty where it has no row.
@@ -405,9 +429,24 @@ mod tests {
         assert_eq!(narrow[0], "case             time  verdict");
         assert_eq!(narrow[2..4], ["all_reduce of 1", "MiB              1.25  same"], "{narrow:#?}");
         assert!(narrow.iter().all(|line| width(line) <= 30), "{narrow:#?}");
+        assert_eq!((times().left_out(30), times().left_out(80)), (vec!["count"], vec![]));
         // Below what it needs at least, a table is as narrow as it can be.
         assert!(!times().fits(10) && times().fits(23));
         assert_eq!(plain(&times(), 10)[0], "case      time  verdict");
+    }
+
+    #[test]
+    fn a_title_wraps_with_its_cells() {
+        let mut table =
+            Table::new([Column::right("time"), Column::left("mesh and schedule").wraps(12, 8), Column::left("why")]);
+        table.push(Row::new(["1 ms", "2x1x1, interleaved", "transfers"]));
+        let wanted = ["time  mesh and  why", "      schedule", "1 ms  2x1x1,    transfers", "      interleaved"];
+        let narrow = plain(&table, 28);
+        assert_eq!(
+            narrow.iter().map(|line| line.split_whitespace().collect()).collect::<Vec<Vec<&str>>>(),
+            wanted.iter().map(|line| line.split_whitespace().collect()).collect::<Vec<Vec<&str>>>()
+        );
+        assert!(narrow.iter().all(|line| width(line) <= 28), "{narrow:#?}");
     }
 
     #[test]

@@ -37,6 +37,11 @@ impl Sources<'_> {
                 percent(busy.share)
             ),
             None if share < SMALLEST_BUSY => return None,
+            None if waited.len() == 1 => format!(
+                "The machine is busy: rank {} can run and waits for a processor for {} of the time.",
+                most.1.rank,
+                percent(share)
+            ),
             None => format!(
                 "The machine is busy: ranks can run and wait for a processor for {} of the time, rank {} for {}.",
                 percent(share),
@@ -53,7 +58,7 @@ impl Sources<'_> {
             what,
             saves_s_per_step: saves,
             share,
-            advice: busy_advice(first.map_or(most.1.rank, |busy| busy.rank)),
+            advice: busy_advice(first.map_or(most.1.rank, |busy| busy.rank), &self.analysis.source),
             evidence,
             confidence: Confidence::new(confidence),
             without: None,
@@ -73,13 +78,9 @@ impl Sources<'_> {
         }
         let evidence = self.evidence(None, largest(&self.waiting.values), "wait");
         let finding = self.measured(FindingKind::Waits, &self.waiting.values, saves, evidence)?;
-        let tell = match &analysis.straggler_abstains {
-            Some(_) => format!(" More steps tell whether a rank is slow: {}.", analysis.steps.more(&analysis.source)),
-            None => String::new(),
-        };
         Some(ProfileFinding {
             what: format!(
-                "Ranks wait for each other for {} of the time, and no rank is known to cause it.{tell}",
+                "Ranks wait for each other for {} of the time, and no rank is known to cause it.",
                 percent(finding.share)
             ),
             advice: "Look at the matrix of waits for who waits for whom. Steps that vary from rank to rank cause such waits: inputs \
@@ -156,10 +157,14 @@ fn pauses_text(pauses: &Pauses, steps: usize) -> String {
     )
 }
 
-fn busy_advice(rank: u32) -> String {
+/// Our own ranks are pinned unless a user says otherwise, and have neither OpenMP nor a DataLoader.
+fn busy_advice(rank: u32, source: &str) -> String {
+    let look = format!("Look for what else runs on the processors of rank {rank} (`top -H`, `ps -eLo psr,comm`)");
+    if source == trace::timeline::SOURCE {
+        return format!("{look}: other jobs, more ranks or `--threads` than cores, a CPU limit of its container.");
+    }
     format!(
-        "Look for what else runs on the processors of rank {rank} (`top -H`, `ps -eLo psr,comm`): other jobs, more threads than \
-         cores (`OMP_NUM_THREADS`, workers of the DataLoader), a CPU limit of its container. Pin ranks to cores of their own \
-         (`--bind`, `numactl`, `srun --cpu-bind`)."
+        "{look}: other jobs, more threads than cores (`OMP_NUM_THREADS`, workers of the DataLoader), a CPU limit of its \
+         container. Pin ranks to cores of their own (`numactl`, `mpirun --bind-to core`, `srun --cpu-bind`)."
     )
 }

@@ -1,20 +1,19 @@
 //! `rankmark compare --interleave`: two sides measured now, in A B B A slices, until each case is decided.
 
-mod outcome;
-mod program;
-
 use std::path::Path;
 
 use diagnose::Verdict;
 use launch::external::External;
+use plans::program;
 use record::Interleaved;
+use report::Gate;
 use runner::{PairSetup, SideSettings, Sides, interleave};
 
-use super::junit::write_cases;
 use super::options::{Interleave, Outputs};
+use super::write_junit;
 use crate::commands::Ended;
 use crate::incomplete;
-use crate::options::{Gate, budget};
+use crate::options::budget;
 use crate::screen::PairScreen;
 use crate::session::{self, Entry, SessionRequest};
 use crate::{Failure, habits, plan_files};
@@ -28,7 +27,6 @@ pub(super) const EXAMPLES: &str = "  rankmark compare --interleave a.yaml b.yaml
 
 pub(super) fn run((files, own, outputs): (&[String], &Interleave, &Outputs), gate: Gate, entry: Entry<'_>) -> Ended {
     refuse_launcher(entry)?;
-    let gate = for_sides(gate)?;
     let threshold = threshold(&gate)?;
     let (budget, max_seconds) = (budget(own.budget)?, max_seconds(own.max_seconds)?);
     let settings =
@@ -61,12 +59,12 @@ pub(super) fn run((files, own, outputs): (&[String], &Interleave, &Outputs), gat
         decides: &|ends| Verdict::from_interval(Some(ends), threshold) != Verdict::CannotTell,
     };
     let compared = interleave(session::setup(entry, (&mut record.store, &mut record.file), budget), pairs)?;
-    let cases: Vec<_> =
-        sides.matched.iter().zip(&compared).map(|(sides, one)| outcome::compared_case(sides, one, threshold)).collect();
+    let kept = |(sides, one)| report::rows::compared_case(sides, one, threshold);
+    let cases: Vec<_> = sides.matched.iter().zip(&compared).map(kept).collect();
     if let Some(interleaved) = &mut record.file.interleaved {
         interleaved.cases.clone_from(&cases);
     }
-    let interrupted_by = session::cut_short(compared.iter().flat_map(|one| &one.lines));
+    let interrupted_by = runner::cut_short(compared.iter().flat_map(|one| &one.lines), session::ended_by);
     record.store.finish_as(&mut record.file, interrupted_by)?;
     let directory = record.store.directory().to_owned();
     drop(record);
@@ -76,26 +74,14 @@ pub(super) fn run((files, own, outputs): (&[String], &Interleave, &Outputs), gat
     written?;
     let banner = report::end_banner(&run);
     incomplete::warn(&directory, banner.as_deref());
-    if let Some(error) = screen.lost() {
+    if let Some(error) = screen.output.lost() {
         let hint = format!("the record in {} is whole: run.json has the same objects", directory.display());
         return Err(crate::screen::unwritten(error).hint(hint));
     }
     if let Some(file) = &outputs.junit {
-        let properties: Vec<_> = banner.into_iter().map(|banner| ("run", banner)).collect();
-        write_cases(file, &properties, &report::interleaved_tests(&cases, screen.labels(), threshold))?;
+        write_junit(file, &report::interleaved_junit((&cases, screen.labels()), threshold, banner))?;
     }
-    Ok(outcome::exit_code(&cases, &compared, &gate))
-}
-
-/// What sets the exit code.
-fn for_sides(gate: Gate) -> Result<Gate, Failure> {
-    if gate.fails("unmatched") {
-        return Err(Failure::new(
-            "`--fail-on unmatched` is for records: sides that are measured now are matched before",
-        )
-        .hint("--fail-on worse,cannot-tell,better or none"));
-    }
-    Ok(gate)
+    Ok(gate.interleaved_code(&cases, &compared, session::signal_code()))
 }
 
 /// Two worlds at once need ranks that this program starts.
@@ -109,13 +95,17 @@ fn refuse_launcher(entry: Entry<'_>) -> Result<(), Failure> {
         .hint("start it without mpirun, srun or torchrun; backend `mpi` starts its own mpirun for each side"))
 }
 
+/// The threshold of sides that are measured now.
 fn threshold(gate: &Gate) -> Result<f64, Failure> {
-    let threshold = gate.threshold;
-    if threshold < 1.0 {
-        return Ok(threshold);
-    }
-    Err(Failure::new("`--threshold` of an interleaved comparison must be below 100%")
-        .hint("for example --threshold 3%"))
+    let (what, hint) = if gate.fails("unmatched") {
+        let what = "`--fail-on unmatched` is for records: sides that are measured now are matched before";
+        (what, "--fail-on worse,cannot-tell,better or none")
+    } else if gate.threshold >= 1.0 {
+        ("`--threshold` of an interleaved comparison must be below 100%", "for example --threshold 3%")
+    } else {
+        return Ok(gate.threshold);
+    };
+    Err(Failure::new(what).hint(hint))
 }
 
 fn max_seconds(given: terms::Seconds) -> Result<f64, Failure> {

@@ -2,7 +2,6 @@
 
 use import::traces::read_timeline;
 use import::traffic::{JobTraffic, TrafficPlan};
-use serde_json::json;
 
 use super::{Ended, Import, refuse_others};
 use crate::options::refuse_given;
@@ -30,18 +29,9 @@ pub(super) fn plan(given: &Import) -> Ended {
     // What is printed must be a plan: a fault of the reader is an error here, not at the next command.
     record::plan::read(&made.plan.text, "the plan of these traces", &benchmarks::abouts(), &[])?;
     if given.json {
-        let plan = &made.plan;
-        return screen::print_json(&format!(
-            "{}\n",
-            json!({
-                "files": names, "format": format, "read_as": plan.read_as, "warnings": plan.warnings, "plan": plan.text,
-            })
-        ));
+        return screen::print_json(&made.plan.as_json(("files", names.into()), format));
     }
-    let mut summary = format!("{}\n", names.join(", "));
-    made.plan.read_as.iter().for_each(|line| summary += &format!("  {line}\n"));
-    made.plan.warnings.iter().for_each(|warning| summary += &format!("warning: {warning}\n"));
-    summary += &next(&made, &names);
+    let summary = format!("{}\n{}{}", names.join(", "), made.plan.as_text(), next(&made, &names));
     screen::remark(&summary);
     screen::print(&made.plan.text)
 }

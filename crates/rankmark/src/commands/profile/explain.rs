@@ -83,13 +83,7 @@ pub(super) fn compare(before: &Path, after: &Path, wanted: &Wanted) -> Result<u8
 fn print(all: &[Explanation], wanted: &Wanted) -> Result<(), Failure> {
     if wanted.json {
         for one in all {
-            let mut line =
-                json!({"kind": "profile", "case": one.case, "title": one.title, "hangs": one.hangs, "hang": one.hang});
-            line["ends"] = one.ends.json.clone();
-            line["analysis"] = serde_json::to_value(&one.analysis).unwrap_or_default();
-            line["straggler"] = line["analysis"]["straggler"].clone();
-            line["recording"] = report::recording_json(one);
-            screen::print_json(&(line.to_string() + "\n"))?;
+            screen::print_json(&format!("{}\n", report::profile_json(one)))?;
         }
     }
     for one in all {

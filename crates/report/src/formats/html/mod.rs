@@ -19,6 +19,7 @@ mod together;
 
 use std::path::{Path, PathBuf};
 
+use diagnose::compare::Settings;
 use record::file::FileStem;
 use record::show::{Show, Table};
 
@@ -33,8 +34,8 @@ use crate::words::caveats::Wording;
 use crate::words::findings::findings;
 use crate::words::layout::Layout;
 use crate::{
-    Artifact, Comparisons, Error, Format, Run, chart, charts, words::drift, words::explained as traces, words::peers,
-    words::results, words::sentences,
+    Artifact, Comparisons, Error, Format, Gate, Run, SideSource, chart, charts, words::drift,
+    words::explained as traces, words::peers, words::results, words::sentences,
 };
 
 const FILE: &str = "report.html";
@@ -64,12 +65,8 @@ const SCRIPT: &str = concat!(
 pub(crate) struct Html;
 
 impl Format for Html {
-    fn name(&self) -> &'static str {
-        "html"
-    }
-
-    fn doc(&self) -> &'static str {
-        "report.html: summary, findings, interactive charts, every case; one file that loads nothing"
+    fn about(&self) -> (&'static str, &'static str) {
+        ("html", "report.html: summary, findings, interactive charts, every case; one file that loads nothing")
     }
 
     fn render(&self, run: &Run) -> Result<Vec<Artifact>, Error> {
@@ -87,6 +84,22 @@ pub fn write_together(runs: &[Run], compared: Option<&Comparisons>, dir: &Path) 
     let mut out = Out::below(dir);
     out.put(&Artifact::new(FILE, page(&runs, compared).into_bytes()))?;
     Ok(out.into_written().files)
+}
+
+/// Writes one page about the runs in these directories below `dir`, each compared with the first, and returns its path.
+///
+/// # Errors
+/// Where a record cannot be read, or the page cannot be written.
+pub fn write_compared(runs: &[Run], directories: &[PathBuf], dir: &Path) -> Result<Vec<PathBuf>, Error> {
+    // What is damaged was said when the run of each was read.
+    let side = |directory: &PathBuf| {
+        Ok(SideSource { name: directory.display().to_string(), records: vec![record::read_run(directory)?] })
+    };
+    let mut sides = directories.iter().map(side).collect::<Result<Vec<_>, Error>>()?;
+    let Some((base, others)) = sides.split_first_mut() else { return write_together(runs, None, dir) };
+    base.meet(others);
+    let settings = Settings { threshold: Gate::default().threshold, history: Vec::new() };
+    write_together(runs, Some(&Comparisons::new(base, others, &settings)), dir)
 }
 
 /// What the script reads.

@@ -56,7 +56,10 @@ pub(super) fn tiles(run: &Run, operations: &[Operation]) -> Vec<Tile> {
 }
 
 fn half(estimate: Estimate) -> String {
-    estimate.relative_half_width().map_or_else(String::new, |half| format!("± {}", percent(half)))
+    estimate.relative_half_width().map_or_else(String::new, |half| match half > 1.0 {
+        true => "± more than 100%".to_owned(),
+        false => format!("± {}", percent(half)),
+    })
 }
 
 fn label(configuration: &Configuration, point: &Measured) -> String {

@@ -35,12 +35,11 @@ const HEADER: &str = "backend,device,world_size,data_size_mb,avg_time_s,std_time
                       runtime,dtype,reduce,in_place,mode";
 
 impl Format for AllreduceStudy {
-    fn name(&self) -> &'static str {
-        "allreduce-study"
-    }
-
-    fn doc(&self) -> &'static str {
-        "the files of the all-reduce study: *_benchmark.csv, full_results.md, summary_by_config.md, analysis.txt, *.png"
+    fn about(&self) -> (&'static str, &'static str) {
+        (
+            "allreduce-study",
+            "the files of the all-reduce study: *_benchmark.csv, full_results.md, summary_by_config.md, analysis.txt, *.png",
+        )
     }
 
     fn render(&self, run: &Run) -> Result<Vec<Artifact>, Error> {

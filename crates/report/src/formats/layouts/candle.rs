@@ -17,12 +17,8 @@ pub(super) struct Candle;
 const ABREAST: usize = 4;
 
 impl Format for Candle {
-    fn name(&self) -> &'static str {
-        "candle"
-    }
-
-    fn doc(&self) -> &'static str {
-        "the result table of the Candle suite: results_table.txt"
+    fn about(&self) -> (&'static str, &'static str) {
+        ("candle", "the result table of the Candle suite: results_table.txt")
     }
 
     fn render(&self, run: &Run) -> Result<Vec<Artifact>, Error> {

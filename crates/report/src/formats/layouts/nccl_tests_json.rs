@@ -35,12 +35,11 @@ const MOST_RANKS: u32 = 1 << 16;
 const OF_A_ROW: [&str; 5] = ["bytes", "dtype", "reduce", "root", "in_place"];
 
 impl Format for NcclTestsJson {
-    fn name(&self) -> &'static str {
-        "nccl-tests-json"
-    }
-
-    fn doc(&self) -> &'static str {
-        "the JSON of nccl-tests (-J): all_reduce_perf.json and others, a file for each program, backend and number of ranks"
+    fn about(&self) -> (&'static str, &'static str) {
+        (
+            "nccl-tests-json",
+            "the JSON of nccl-tests (-J): all_reduce_perf.json and others, a file for each program, backend and number of ranks",
+        )
     }
 
     fn render(&self, run: &Run) -> Result<Vec<Artifact>, Error> {

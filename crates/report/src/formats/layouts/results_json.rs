@@ -13,12 +13,8 @@ use crate::{Artifact, Error, Format, Run};
 pub(super) struct ResultsJson;
 
 impl Format for ResultsJson {
-    fn name(&self) -> &'static str {
-        "distributed-training"
-    }
-
-    fn doc(&self) -> &'static str {
-        "the JSON of the distributed training benchmarks: results.json"
+    fn about(&self) -> (&'static str, &'static str) {
+        ("distributed-training", "the JSON of the distributed training benchmarks: results.json")
     }
 
     fn render(&self, run: &Run) -> Result<Vec<Artifact>, Error> {

@@ -8,6 +8,7 @@ use super::{Finding, FindingTopic, cases, finding, share};
 use crate::Run;
 use crate::number::{list, percent, seconds};
 use crate::study::{Measured, Operation};
+use crate::words::results::shows_time;
 use crate::words::states;
 
 /// A caveat of noise on more than this share of cases is a finding.
@@ -31,7 +32,8 @@ pub(super) fn findings(run: &Run) -> impl Iterator<Item = Finding> {
 }
 
 fn noise(run: &Run) -> Option<Finding> {
-    let measured: Vec<&CaseLine> = run.cases.iter().filter(|case| case.time_s.is_some() && !case.simulated).collect();
+    let is_timed = |case: &&CaseLine| case.time_s.is_some() && !case.simulated && shows_time(run, case);
+    let measured: Vec<&CaseLine> = run.cases.iter().filter(is_timed).collect();
     let number = |caveat: Caveat| measured.iter().filter(|case| case.caveats.contains(&caveat)).count();
     let often = |caveat: &Caveat| number(*caveat) as f64 > OFTEN * measured.len() as f64;
     let first = NOISE.into_iter().find(often)?;

@@ -191,8 +191,13 @@ fn traced(run: &Run) -> Option<Finding> {
     };
     // An estimate alone is worth a look, and no verdict.
     let kind = if loss >= LEAST_LOSS { FindingTopic::Steps } else { FindingTopic::Hint };
-    let in_full = Some(verdict).filter(|verdict| !verdict.is_empty());
-    Some(Finding { kind, in_full, evidence: one_line(&evidence), ..of_traces(found) }.loses(loss))
+    // Of one case alone all is said; of one among others its name and the first sentence.
+    let found = of_traces(found);
+    let in_full = match run.cases.len() {
+        0 | 1 => Some(verdict).filter(|verdict| !verdict.is_empty()),
+        _ => Some(format!("{title}: {}", found.title)).filter(|_| !title.is_empty()),
+    };
+    Some(Finding { kind, in_full, evidence: one_line(&evidence), ..found }.loses(loss))
 }
 
 fn cases(number: usize) -> String {
@@ -322,10 +327,15 @@ fn slow_rank(run: &Run) -> Option<Finding> {
     }
     let (rank, figures) = found.into_iter().max_by(|a, b| a.1.len().cmp(&b.1.len()).then(b.0.cmp(&a.0)))?;
     let [ratio, cost] = [0, 1].map(|at| stats::median(&figures.iter().map(|of| of[at]).collect::<Vec<_>>()));
-    let title = if ratio > SLOWER {
-        format!("Rank {rank} is {} slower than the median rank", percent(ratio - 1.0))
-    } else {
-        format!("Rank {rank} is last more often than chance allows")
+    let title = match () {
+        () if ratio > SLOWER => format!("Rank {rank} is {} slower than the median rank", percent(ratio - 1.0)),
+        () if cost >= LEAST_LOSS => {
+            format!(
+                "Rank {rank} is last more often than chance allows: waiting for it takes {} of the time",
+                percent(cost)
+            )
+        }
+        () => format!("Rank {rank} is last more often than chance allows"),
     };
     let evidence = match marked.len() {
         1 => format!("The others wait for rank {rank} in the one case where a rank stands out."),
@@ -333,7 +343,10 @@ fn slow_rank(run: &Run) -> Option<Finding> {
             format!("The others wait for rank {rank} in {} of the {all} cases where a rank stands out.", figures.len())
         }
     };
-    let action = "Check its core: other load, a lower clock, or a different binding.";
+    let action = match marked.iter().all(|case| case.caveats.contains(&Caveat::Injected)) {
+        true => "A fault was injected on request: to judge the machine, run the same without `--inject`.",
+        false => "Check its core: other load, a lower clock, or a different binding.",
+    };
     Some(finding(FindingTopic::Slow, title, evidence, action).loses(cost.clamp(0.0, 1.0)))
 }
 

@@ -1,16 +1,40 @@
-//! A compared case as the record keeps it.
+//! A case that is measured interleaved: the lines of both sides, and the ratio as far as it is known.
 
-use record::ComparedCase;
+use record::{Case, CaseLine, ComparedCase};
 use serde_json::{Map, Value, json};
+use stats::PairedRatio;
 use terms::Status;
 
-use super::{Compared, Matched};
+/// One case of both sides, and how it compares.
+#[derive(Clone, Debug)]
+pub struct Compared {
+    /// The last line of A, and of B.
+    pub lines: [CaseLine; 2],
+    /// Natural logarithm of time B over time A, one a pair.
+    pub logs: Vec<f64>,
+    /// The ratio; None below [`stats::FEWEST_PAIRS`].
+    pub ratio: Option<PairedRatio>,
+    /// Numbers of pairs after which the ratio was looked at.
+    pub looks: Vec<u32>,
+    /// The most pairs that it may take, as far as is known.
+    pub most: usize,
+    /// Whether no further pair is made.
+    pub closed: bool,
+    /// Why it ended otherwise than by a decision or by the most pairs.
+    pub reason: Option<String>,
+}
 
 impl Compared {
+    /// How the case ended: of two sides that ended otherwise, what says more.
+    pub fn status(&self) -> Status {
+        let of = |status: &Status| self.lines.iter().any(|line| line.status == *status);
+        [Status::Failed, Status::Skipped, Status::NotRun].into_iter().find(of).unwrap_or(Status::Ok)
+    }
+
     /// What the record keeps of it. A change within `threshold` is none; `verdict` is the word for an interval of the ratio.
     pub fn kept(
         &self,
-        sides: &Matched,
+        sides: &[Case; 2],
         threshold: f64,
         verdict: impl FnOnce(Option<[f64; 2]>) -> String,
     ) -> ComparedCase {
