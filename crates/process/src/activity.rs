@@ -11,6 +11,8 @@ pub struct Activity {
     pub computed: Duration,
     /// How long its threads waited for a core although they could run; 0 where the kernel does not count that.
     pub queued: Duration,
+    /// Whether its first thread could run now. The kernel adds to `queued` only once a thread has a core again.
+    pub runnable: bool,
     /// Bytes that it read and wrote; 0 where that cannot be read.
     pub moved: u64,
 }
@@ -21,7 +23,7 @@ impl Activity {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         let io = std::fs::read_to_string(format!("/proc/{pid}/io")).unwrap_or_default();
         let computed = processor_time(&stat, clock_ticks_per_second())?;
-        Some(Self { computed, queued: queued(pid), moved: bytes(&io) })
+        Some(Self { computed, queued: queued(pid), runnable: is_runnable(&stat), moved: bytes(&io) })
     }
 }
 
@@ -31,6 +33,11 @@ fn processor_time(stat: &str, ticks_a_second: u64) -> Option<Duration> {
     let mut ticks = || fields.next()?.parse::<u64>().ok();
     let ticks = ticks()?.checked_add(ticks()?)?;
     Some(Duration::from_secs_f64(ticks as f64 / ticks_a_second.max(1) as f64))
+}
+
+/// Whether the state in a /proc/PID/stat line is that of a thread which runs or waits for a core.
+fn is_runnable(stat: &str) -> bool {
+    stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with('R'))
 }
 
 /// How long all threads waited for a processor: the second number of /proc/PID/task/TID/schedstat, in nanoseconds
@@ -63,6 +70,7 @@ mod tests {
         let stat = "7 (a) b) S 1 7 7 0 -1 4194304 100 0 0 0 250 50 0 0 20 0";
         assert_eq!(processor_time(stat, 100), Some(Duration::from_secs(3)));
         assert_eq!(processor_time("7 (a) S 1 7", 100), None);
+        assert!(!is_runnable(stat) && is_runnable("7 (a) S) R 1 7 7") && !is_runnable(""));
     }
 
     #[test]

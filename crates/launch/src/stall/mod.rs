@@ -112,7 +112,7 @@ impl Doing {
             Self::Computes
         } else if after.moved.saturating_sub(before.moved) >= TRANSFER {
             Self::Transfers
-        } else if after.queued.saturating_sub(before.queued) >= time / 2 {
+        } else if after.queued.saturating_sub(before.queued) >= time / 2 || before.runnable && after.runnable {
             Self::Queues
         } else {
             Self::Nothing

@@ -53,8 +53,10 @@ fn watched_beside(
             *used += Duration::from_millis(5) * percent(rank, at) as u32;
         }
         let waited = Duration::from_secs_f64(if crowded { at } else { 0.0 });
-        let activity =
-            |rank: usize| Some(Activity { computed: used[rank], queued: waited.saturating_sub(used[rank]), moved: 0 });
+        let activity = |rank: usize| {
+            let (computed, queued) = (used[rank], waited.saturating_sub(used[rank]));
+            Some(Activity { computed, queued, ..Activity::default() })
+        };
         if let Some(doing) = watch.look(begin + Duration::from_secs_f64(at), || seen(at), activity) {
             assert!(reported.is_none(), "told twice");
             reported = Some((at, doing));
@@ -95,6 +97,17 @@ fn a_rank_that_moves_or_computes_has_not_stalled() {
     // One that computed first, and then hangs.
     let hangs = watched(60, |_| vec![BEGUN], |_, at| if at < 20.0 { BUSY } else { IDLE });
     assert!((20.0..32.0).contains(&hangs.unwrap().0));
+}
+
+/// The kernel counts the time in its queue when the rank has a core again: until then, that it could run tells.
+#[test]
+fn a_rank_that_has_had_no_core_since_waits_for_one() {
+    let between = |runnable: [bool; 2]| {
+        let [before, after] = runnable.map(|runnable| Some(Activity { runnable, ..Activity::default() }));
+        Doing::between(before, after, Duration::from_secs(1))
+    };
+    assert_eq!(between([true; 2]), Doing::Queues);
+    assert_eq!([between([false, true]), between([true, false]), between([false; 2])], [Doing::Nothing; 3]);
 }
 
 /// On a machine that others keep busy, a rank may get no core for long.
