@@ -159,7 +159,8 @@ class Libraries(unittest.TestCase):
     def test_a_function_that_an_older_torch_lacks_is_lacking(self) -> None:
         place = torch.device("cpu")
         case = primitive.Primitive(recipe("attention", step="compute_only", ranks=1), 0, 1, place)
-        older = mock.patch.object(primitive.F, "scaled_dot_product_attention", side_effect=AttributeError("no such"))
+        absent = AttributeError("no such")
+        older = mock.patch.object(torch.nn.functional, "scaled_dot_product_attention", side_effect=absent)
         with older, self.assertRaisesRegex(Failure, "compute_only of torch .*: no such") as raised:
             case.run()
         self.assertTrue(raised.exception.lacking)

@@ -189,9 +189,12 @@ fn number_wanted(cause: &str) -> Option<String> {
     }
     let (_, range) = cause.split_once(" is not in ")?;
     let (first, last) = range.split_once("..")?;
-    Some(match last.trim_start_matches('=') {
-        "" => format!("use a whole number, {first} or more"),
-        last => format!("use a whole number from {first} to {last}"),
+    let last = last.trim_start_matches('=');
+    // The largest number of a type bounds nothing.
+    let is_open = last.is_empty() || [u64::from(u32::MAX), u64::MAX].iter().any(|most| last == most.to_string());
+    Some(match is_open {
+        true => format!("use a whole number, {first} or more"),
+        false => format!("use a whole number from {first} to {last}"),
     })
 }
 
