@@ -93,13 +93,13 @@ impl Fault {
 
     /// What a verdict says that it should not, or does not say.
     fn wrong(self, verdict: &Value) -> Option<String> {
-        let nodes = verdict["nodes"].as_array()?.iter();
+        let nodes = verdict["nodes"].as_array().expect("a verdict has nodes").iter();
         let bad: Vec<&str> = nodes
             .filter(|node| ["slow", "failed"].iter().any(|bad| node["verdict"] == *bad))
             .filter_map(|node| node["host"].as_str())
             .collect();
         let mut links: Vec<[String; 2]> = Vec::new();
-        for link in verdict["links"].as_array()? {
+        for link in verdict["links"].as_array().expect("a verdict has links") {
             let name = |at: usize| link["hosts"][at].as_str().unwrap_or_default().to_owned();
             links.push([name(0), name(1)]);
         }
